@@ -12,7 +12,8 @@ order of that list. The view ``evidence`` shows one row for each deletion and gr
 from __future__ import annotations
 
 import sqlite3
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from retentiond.errors import StateError
@@ -151,6 +152,25 @@ def open_for_writing(state_dir: Path) -> sqlite3.Connection:
     except (OSError, sqlite3.Error) as exc:
         raise unusable(path, exc) from exc
     return connection
+
+
+@contextmanager
+def opened_for_reading(state_dir: Path) -> Iterator[sqlite3.Connection]:
+    """The audit log, for a block that only reads it. Raises `StateError` if there is none, or if it
+    can't be read."""
+    path = state_dir / AUDIT_NAME
+    if not path.exists():
+        raise StateError(
+            f"there is no audit log in {state_dir}; the first cycle of a daemon with this "
+            "state_dir begins one"
+        )
+    try:
+        with closing(connect(path, read_only=True)) as connection:
+            connection.row_factory = sqlite3.Row
+            check_schema(connection, path)
+            yield connection
+    except sqlite3.Error as exc:
+        raise unusable(path, exc) from exc
 
 
 def log_bytes(state_dir: Path) -> int:

@@ -12,13 +12,11 @@ import json
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from retentiond.act.approved import CommitEvidence, GroupEvidence
-from retentiond.errors import StateError
 from retentiond.fields import Storage
 from retentiond.model import (
     DeletionOutcome,
@@ -30,8 +28,7 @@ from retentiond.model import (
     Verdict,
     result_of,
 )
-from retentiond.state.audit_file import AUDIT_NAME, AUDITED, check_schema, unusable
-from retentiond.state.state_dir import connect
+from retentiond.state.audit_file import AUDITED, opened_for_reading
 
 PAGE_ROWS = 1000
 
@@ -122,27 +119,10 @@ def read_deletions(
         ORDER BY deletions.id LIMIT {PAGE_ROWS}
     """
     after = 0
-    with _opened(state_dir) as connection:
+    with opened_for_reading(state_dir) as connection:
         while page := connection.execute(query, {**values, "after": after}).fetchall():
             yield from map(_deletion, page)
             after = page[-1]["id"]
-
-
-@contextmanager
-def _opened(state_dir: Path) -> Iterator[sqlite3.Connection]:
-    path = state_dir / AUDIT_NAME
-    if not path.exists():
-        raise StateError(
-            f"there is no audit log in {state_dir}; the first cycle of a daemon with this "
-            "state_dir begins one"
-        )
-    try:
-        with closing(connect(path, read_only=True)) as connection:
-            connection.row_factory = sqlite3.Row
-            check_schema(connection, path)
-            yield connection
-    except sqlite3.Error as exc:
-        raise unusable(path, exc) from exc
 
 
 def _deletion(stored: sqlite3.Row) -> DeletionRecord:

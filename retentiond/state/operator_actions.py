@@ -11,15 +11,20 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 
 from retentiond.clock import now_ms, uptime
 from retentiond.formatting import printable
-from retentiond.state.audit_file import AUDIT_NAME, open_for_writing, unusable
+from retentiond.state.audit_file import (
+    AUDIT_NAME,
+    open_for_writing,
+    opened_for_reading,
+    unusable,
+)
 from retentiond.state.audit_pruning import observed_ms
-from retentiond.state.state_dir import connect, remove, write_json
+from retentiond.state.state_dir import remove, write_json
 
 PAUSE_NAME = "paused"
 
@@ -107,14 +112,17 @@ def action_now(action: str, subject: str | None, detail: str) -> Action:
 def record_action(state_dir: Path, *actions: Action) -> None:
     """Records the actions in one transaction, and returns once they are on disk. A running daemon
     goes on meanwhile. Raises `StateError`."""
-    with _sqlite_errors_translated(state_dir), closing(open_for_writing(state_dir)) as connection:
-        recorded_at_ms = observed_ms(connection, uptime())
-        connection.execute("BEGIN IMMEDIATE")
-        connection.executemany(
-            f"INSERT INTO actions ({COLUMNS}, observed_ms) VALUES (?, ?, ?, ?, ?, ?)",
-            [(*astuple(action), recorded_at_ms) for action in actions],
-        )
-        connection.execute("COMMIT")
+    try:
+        with closing(open_for_writing(state_dir)) as connection:
+            recorded_at_ms = observed_ms(connection, uptime())
+            connection.execute("BEGIN IMMEDIATE")
+            connection.executemany(
+                f"INSERT INTO actions ({COLUMNS}, observed_ms) VALUES (?, ?, ?, ?, ?, ?)",
+                [(*astuple(action), recorded_at_ms) for action in actions],
+            )
+            connection.execute("COMMIT")
+    except sqlite3.Error as error:
+        raise unusable(state_dir / AUDIT_NAME, error) from error
 
 
 def actions_in(state_dir: Path) -> Iterator[Action]:
@@ -122,10 +130,7 @@ def actions_in(state_dir: Path) -> Iterator[Action]:
     log, or if it can't be read."""
     query = f"SELECT id, {COLUMNS} FROM actions WHERE id > ? ORDER BY id LIMIT {PAGE_ROWS}"
     after = 0
-    with (
-        _sqlite_errors_translated(state_dir),
-        closing(connect(state_dir / AUDIT_NAME, read_only=True)) as connection,
-    ):
+    with opened_for_reading(state_dir) as connection:
         while page := connection.execute(query, (after,)).fetchall():
             yield from (Action(*row) for _, *row in page)
             after = page[-1][0]
@@ -133,16 +138,5 @@ def actions_in(state_dir: Path) -> Iterator[Action]:
 
 def count_actions(state_dir: Path) -> int:
     """How many actions are recorded. Raises `StateError` as `actions_in` does."""
-    with (
-        _sqlite_errors_translated(state_dir),
-        closing(connect(state_dir / AUDIT_NAME, read_only=True)) as connection,
-    ):
+    with opened_for_reading(state_dir) as connection:
         return int(connection.execute("SELECT count(*) FROM actions").fetchone()[0])
-
-
-@contextmanager
-def _sqlite_errors_translated(state_dir: Path) -> Iterator[None]:
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise unusable(state_dir / AUDIT_NAME, error) from error

@@ -220,11 +220,12 @@ def test_check_leaves_nothing_behind(command: Command, config_file: Path, tmp_pa
     assert list(tmp_path.iterdir()) == [config_file]
 
 
+@pytest.mark.parametrize("option", [(), ("--actions",), ("--verify",)])
 def test_an_audit_log_that_is_not_there_ends_with_2(
-    command: Command, config_file: Path, tmp_path: Path
+    command: Command, config_file: Path, tmp_path: Path, option: tuple[str, ...]
 ) -> None:
     config_file.write_text(f"state_dir: {tmp_path / 'state'}\n{CONFIG}")
-    done = command("audit", "--config", config_file)
+    done = command("audit", *option, "--config", config_file)
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith(f"retentiond: there is no audit log in {tmp_path / 'state'}; ")
     assert not (tmp_path / "state").exists()
