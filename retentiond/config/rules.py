@@ -24,6 +24,7 @@ from retentiond.config.values import (
     Text,
     TopicName,
     Visibility,
+    Words,
     is_unknown,
     reads,
     refused,
@@ -177,7 +178,7 @@ class TopicEntry(TopicRules):
 class PolicyFile(Section):
     """A policy file of a team, as `policies` names it. Nothing else may stand there."""
 
-    owner: Text
+    owner: Words
     """Who is asked about these topics."""
 
     defaults: TopicRules = Field(default_factory=TopicRules)

@@ -111,6 +111,12 @@ def filled(value: object) -> str:
     return text
 
 
+def _words(value: object) -> str:
+    if not (text := filled(value)).strip():
+        raise refused("expected a text that is not blank")
+    return text
+
+
 def _flag(value: object) -> bool:
     match value:
         case bool():
@@ -323,6 +329,7 @@ def _text_like(pattern: str) -> dict[str, Any]:
 
 AnyText = Annotated[str, reads(_text), WithJsonSchema(_ANY_TEXT)]
 Text = Annotated[str, reads(filled), WithJsonSchema(_FILLED_TEXT)]
+Words = Annotated[str, reads(_words)]
 TextOrNull = Annotated[
     Annotated[str, WithJsonSchema(_FILLED_TEXT)] | None,
     reads(lambda value: None if is_null(value) else filled(value)),

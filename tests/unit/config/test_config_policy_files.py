@@ -133,6 +133,7 @@ def test_a_conflict_with_the_main_file_names_both_files_and_the_team(tmp_path: P
         ({"a": "owner: a"}, "policies.d/a.yaml: topics: expected this setting"),
         ({"a": "owner: a\ntopics: []"}, "policies.d/a.yaml: topics: expected at least one entry"),
         ({"a": "owner: ''\ntopics: [{name: o}]"}, "policies.d/a.yaml: owner: expected a text"),
+        ({"a": "owner: ' '\ntopics: [{name: o}]"}, "policies.d/a.yaml: owner: expected a text"),
         (
             {"a": "owner: a\ndry_run: false\ntopics: [{name: o}]"},
             "policies.d/a.yaml: dry_run: unknown setting",
