@@ -5,23 +5,20 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from queue import SimpleQueue
 
 from cosmic_ray import plugins  # type: ignore[import-not-found]  # scripts/mutate's
-from cosmic_ray.commands import execute, init  # type: ignore[import-not-found]  # as above
-from cosmic_ray.config import ConfigDict  # type: ignore[import-not-found]  # as above
+from cosmic_ray.commands import init  # type: ignore[import-not-found]  # as above
 from cosmic_ray.mutating import mutate_code  # type: ignore[import-not-found]  # as above
 from cosmic_ray.work_db import WorkDB, use_db  # type: ignore[import-not-found]  # as above
-from cosmic_ray.work_item import (  # type: ignore[import-not-found]  # as above
-    TestOutcome,
-    WorkerOutcome,
-    WorkResult,
-)
 
 from devkit.embedded.ports import PortReservations
 from devkit.mutate import MASTER
@@ -31,9 +28,6 @@ from devkit.mutate.operators import Provider
 ROOT = Path(__file__).parents[3]
 
 BUILD = ROOT / "build" / "mutation"
-
-COPY = BUILD / "tree"
-"""What is changed and tested: never the project itself."""
 
 TESTS = {
     "act": ["tests/unit/act", "tests/unit/test_cycle.py", "tests/property/test_guard_property.py"],
@@ -48,51 +42,70 @@ TESTS = {
 TIMEOUT_S = 900.0
 """Whoever takes longer is in an endless loop, and so found; long, as the machine may be busy."""
 
-SKIPPED = WorkResult(output="", test_outcome=None, worker_outcome=WorkerOutcome.SKIPPED)
-
 
 def main() -> int:
     options = _options()
     sys.setrecursionlimit(10_000)  # cosmic-ray walks the whole tree of a module
     plugins.OPERATOR_PROVIDERS["retentiond"] = Provider()
-    _copy()
-    os.chdir(COPY)
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(COPY / "scripts"), str(COPY)])
+    trees = [_copy(number) for number in range(options.jobs)]
+    os.chdir(trees[0])
     total: Counter[str] = Counter()
-    with _test_command(options.part) as command:
-        if subprocess.run(command, check=False).returncode:
+    with _test_command(options.part) as command, ThreadPoolExecutor(len(trees)) as pool:
+        if not _passes(command, trees[0]):
             raise SystemExit("the tests fail before anything was changed")
         for name in options.modules or _modules_of(options.part):
-            counts = _try_module(Path("retentiond", options.part, f"{name}.py"), command)
+            path = Path("retentiond", options.part, f"{name}.py")
+            counts = _try_module(path, command, pool, trees)
             print(f"| - {name} | {' | '.join(map(str, counts.values()))} |", flush=True)
             total += counts
     print(f"| {options.part} | {' | '.join(str(total[each]) for each in _counts([], 0))} |")
     return 1 if total["survived"] else 0
 
 
-def _try_module(path: Path, command: list[str]) -> dict[str, int]:
-    """cosmic-ray makes the mutants and runs the trials; those that are not worth one are left out
-    before."""
-    module = ".".join(path.with_suffix("").parts)
-    config = ConfigDict(
-        {
-            "test-command": " ".join(command),
-            "timeout": TIMEOUT_S,
-            "distributor": {"name": "local"},
-        }
-    )
-    with use_db(str(BUILD / f"{module}.sqlite"), WorkDB.Mode.create) as work:
-        init([path], work, {})
-        equivalent, tried = _leave_out(work, path, module)
-        execute(work, config)
-        survivors = [
-            tried[job]
-            for job, result in work.results
-            if result.test_outcome is TestOutcome.SURVIVED
-        ]
-    for each in survivors:
-        print(f"survived: {each.module}: {each.was}  →  {each.becomes}", flush=True)
+def _try_module(
+    path: Path, command: list[str], pool: ThreadPoolExecutor, trees: Sequence[Path]
+) -> dict[str, int]:
+    """Each tree has one trial at a time."""
+    module, original = ".".join(path.with_suffix("").parts), path.read_text()
+    equivalent, tried = _mutants(path, module, original)
+    free: SimpleQueue[Path] = SimpleQueue()
+    for tree in trees:
+        free.put(tree)
+
+    def survives(source: str) -> bool:
+        tree = free.get()
+        changed = tree / path
+        try:
+            changed.write_text(source)
+            return _passes(command, tree)
+        finally:
+            changed.write_text(original)
+            free.put(tree)
+
+    survivors = []
+    for each, alive in zip(tried, pool.map(survives, tried.values()), strict=True):
+        if alive:
+            survivors.append(each)
+            print(f"survived: {each.module}: {each.was}  →  {each.becomes}", flush=True)
     return _counts(survivors, len(tried), equivalent)
+
+
+def _passes(command: list[str], tree: Path) -> bool:
+    """Whether no test fails; one in an endless loop does."""
+    paths = os.pathsep.join([str(tree / "scripts"), str(tree)])
+    with subprocess.Popen(
+        command,
+        cwd=tree,
+        env=os.environ | {"PYTHONPATH": paths},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as trial:
+        try:
+            return trial.wait(TIMEOUT_S) == 0
+        except subprocess.TimeoutExpired:
+            os.killpg(trial.pid, signal.SIGKILL)
+            return False
 
 
 def _counts(survivors: list[Mutant], tried: int, equivalent: int = 0) -> dict[str, int]:
@@ -106,39 +119,38 @@ def _counts(survivors: list[Mutant], tried: int, equivalent: int = 0) -> dict[st
     }
 
 
-def _leave_out(work: WorkDB, path: Path, module: str) -> tuple[int, dict[str, Mutant]]:
-    """How many are known to do the same as the original, and those that are left to try, by job."""
-    source = path.read_text()
-    original = bare(source)
-    assert original is not None
-    seen: set[str | None] = {None, original}
+def _mutants(path: Path, module: str, original: str) -> tuple[int, dict[Mutant, str]]:
+    """How many are known to do the same as the original, and the sources of those that are left to
+    try."""
+    parsed = bare(original)
+    assert parsed is not None
+    seen: set[str | None] = {None, parsed}
     equivalents, found, tried = known(module), set(), {}
-    skipped = []
-    for item in work.pending_work_items:
-        (spec,) = item.mutations
-        changed = None
-        if is_of_use(spec.operator_name, source):
-            operator = plugins.get_operator(spec.operator_name)()
-            changed = bare(mutate_code(source, operator, spec.occurrence))
-        if changed in seen or changed is None:
-            skipped.append(item.job_id)
+    with use_db(":memory:", WorkDB.Mode.create) as work:
+        init([path], work, {})
+        specs = [spec for item in work.work_items for spec in item.mutations]
+    for spec in specs:
+        if not is_of_use(spec.operator_name, original):
             continue
-        seen.add(changed)
-        each = mutant(module, original, changed)
+        operator = plugins.get_operator(spec.operator_name)()
+        changed = mutate_code(original, operator, spec.occurrence)
+        if changed is None or bare(changed) in seen:
+            continue
+        seen.add(bare(changed))
+        each = mutant(module, parsed, bare(changed))
         if each in equivalents:
             found.add(each)
-            skipped.append(item.job_id)
         else:
-            tried[item.job_id] = each
+            tried[each] = changed
     for gone in equivalents - found:
         print(f"equivalent, and no mutant any more: {module}: {gone.was}  →  {gone.becomes}")
-    work.set_multiple_results(skipped, SKIPPED)
     return len(found), tried
 
 
-def _copy() -> None:
-    """What git knows of or would, as it is now."""
-    shutil.rmtree(COPY, ignore_errors=True)
+def _copy(number: int) -> Path:
+    """A tree of what git knows of or would, as it is now: never the project itself is changed."""
+    tree = BUILD / f"tree-{number}"
+    shutil.rmtree(tree, ignore_errors=True)
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -148,8 +160,9 @@ def _copy() -> None:
     )
     for name in filter(None, listed.stdout.split("\0")):
         if (ROOT / name).exists():
-            (COPY / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, COPY / name)
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, tree / name)
+    return tree
 
 
 @contextmanager
@@ -177,13 +190,14 @@ def _test_command(part: str) -> Iterator[list[str]]:
 
 
 def _modules_of(part: str) -> list[str]:
-    return sorted(each.stem for each in (COPY / "retentiond" / part).glob("[!_]*.py"))
+    return sorted(each.stem for each in Path("retentiond", part).glob("[!_]*.py"))
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="scripts/mutate", description=__doc__)
     parser.add_argument("part", choices=TESTS)
     parser.add_argument("modules", nargs="*", help="some of its modules; by default all")
+    parser.add_argument("--jobs", type=int, default=2, help="trials at a time (default: 2)")
     return parser.parse_args()
 
 
