@@ -124,7 +124,7 @@ def _mutants(path: Path, module: str, original: str) -> tuple[int, dict[Mutant, 
     try."""
     parsed = bare(original)
     assert parsed is not None
-    seen: set[str | None] = {None, parsed}
+    seen = {parsed}
     equivalents, found, tried = known(module), set(), {}
     with use_db(":memory:", WorkDB.Mode.create) as work:
         init([path], work, {})
@@ -134,10 +134,11 @@ def _mutants(path: Path, module: str, original: str) -> tuple[int, dict[Mutant, 
             continue
         operator = plugins.get_operator(spec.operator_name)()
         changed = mutate_code(original, operator, spec.occurrence)
-        if changed is None or bare(changed) in seen:
+        becomes = None if changed is None else bare(changed)
+        if becomes is None or becomes in seen:
             continue
-        seen.add(bare(changed))
-        each = mutant(module, parsed, bare(changed))
+        seen.add(becomes)
+        each = mutant(module, parsed, becomes)
         if each in equivalents:
             found.add(each)
         else:

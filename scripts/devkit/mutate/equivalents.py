@@ -61,10 +61,15 @@ def known(module: str) -> set[Mutant]:
     """Those that somebody has found to do the same, each with a reason in the file."""
     listed = tomllib.loads(KNOWN.read_text())["mutant"]
     return {
-        Mutant(module, each["after"], each["was"], each["becomes"])
+        Mutant(module, each["after"], each["was"], becomes)
         for each in listed
         if each["module"] == module
+        for becomes in _texts(each["becomes"])
     }
+
+
+def _texts(written: str | list[str]) -> list[str]:
+    return [written] if isinstance(written, str) else written
 
 
 def bare(source: str) -> str | None:

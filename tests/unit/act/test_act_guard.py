@@ -464,6 +464,21 @@ def test_plan_reading_and_policy_must_go_by_the_same_retention(
     assert bool(verified.approved) is is_approved
 
 
+@pytest.mark.parametrize(
+    ("problem", "why"), [(None, ""), (LOST, " (LEADER_NOT_AVAILABLE: no leader)")]
+)
+def test_why_a_commit_could_not_be_read_is_said_where_it_is_known(
+    problem: Failure | None, why: str
+) -> None:
+    reading = changed(commits("search", None))
+    reading.groups["search"] = replace(reading.groups["search"], problem=problem)
+
+    verified = verify(deletions(), healthy().snapshot(), reading.snapshot())
+
+    detail = held(verified.rows, ORDERS_0).detail
+    assert detail == f"the commit of group search could not be read{why}"
+
+
 def test_an_objection_to_one_partition_leaves_the_others_alone() -> None:
     verified = verify(deletions(), healthy().snapshot(), changed(commits("search", 99)).snapshot())
 
