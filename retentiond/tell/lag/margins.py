@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 
 import numpy as np
 
@@ -103,10 +104,16 @@ def lag_rows(snapshot: Snapshot, positions: CommittedPositions) -> LagRows:
     is_named = np.zeros(len(snapshot.topics) * width, np.bool_)
     is_named[key_of_row] = True
     series = (np.cumsum(is_named) - 1)[key_of_row]
+    topic_of_name, group_of_name = np.divmod(np.flatnonzero(is_named), width)
+    ids = [group.group_id for group in snapshot.groups]
+    topic_names = [topic.name for topic in snapshot.topics]
     return LagRows(
         names=tuple(
-            GroupOnTopic(snapshot.groups[group].group_id, snapshot.topics[topic].name)
-            for topic, group in (divmod(key, width) for key in np.flatnonzero(is_named).tolist())
+            map(
+                GroupOnTopic,
+                map(ids.__getitem__, group_of_name.tolist()),
+                map(topic_names.__getitem__, topic_of_name.tolist()),
+            )
         ),
         series=series,
         partition=rows.partition,
@@ -205,11 +212,9 @@ def smallest_margins(lags: LagRows, known: MarginBounds) -> Mapping[GroupOnTopic
     is_known = np.isfinite(known.presumed_ms) | (known.most_ms <= 0)
     smallest = np.full(len(lags.names), np.inf)
     np.minimum.at(smallest, lags.series[is_known], margins[is_known])
-    return {
-        name: margin / 1000
-        for name, margin in zip(lags.names, smallest.tolist(), strict=True)
-        if np.isfinite(margin)
-    }
+    is_finite = np.isfinite(smallest)
+    seconds = (smallest[is_finite] / 1000).tolist()
+    return dict(zip(compress(lags.names, is_finite.tolist()), seconds, strict=True))
 
 
 ROUNDS = 10

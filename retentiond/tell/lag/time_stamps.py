@@ -66,23 +66,28 @@ class TimeFacts:
         self._used[partitions, columns] = self._now
 
     def best(
-        self, partitions: Integers, offsets: Integers, smallest: Integers | None = None
-    ) -> Times:
-        """The closest bound for each offset. ``smallest``: for each partition, the smallest offset
-        whose fact counts."""
+        self, partitions: Integers, offsets: Integers, *smallest: Integers | None
+    ) -> tuple[Times, ...]:
+        """The closest bound for each offset, by all facts (None), or by those of each partition
+        whose offset is at least its ``smallest``."""
         self._now += 1
+        order = np.argsort(self._offsets, axis=1, kind="stable")
+        fact_offsets = np.take_along_axis(self._offsets, order, axis=1)
+        at = partitions * (MOST_TIMES_KEPT + 1) + _not_above(fact_offsets, partitions, offsets)
+        is_asked = np.zeros(len(self._offsets) * (MOST_TIMES_KEPT + 1), np.bool_)
+        is_asked[at] = True
+        return tuple(self._best(at, is_asked, order, each) for each in smallest)
+
+    def _best(
+        self, at: Integers, is_asked: NDArray[np.bool_], order: Integers, smallest: Integers | None
+    ) -> Times:
         times = self._times
         if smallest is not None:
             times = np.where(self._offsets >= smallest[:, np.newaxis], times, self._unknown)
-        order = np.argsort(self._offsets, axis=1, kind="stable")
-        fact_offsets = np.take_along_axis(self._offsets, order, axis=1)
         bounds, columns = self._closest(np.take_along_axis(times, order, axis=1), order)
-        at = partitions * (MOST_TIMES_KEPT + 1) + _not_above(fact_offsets, partitions, offsets)
-        best: Times = bounds.ravel()[at]
-        is_used = np.zeros(bounds.size, np.bool_)
-        is_used[at] = True
-        used = np.flatnonzero(is_used & (bounds.ravel() != self._unknown))
+        used = np.flatnonzero(is_asked & (bounds.ravel() != self._unknown))
         self._used[used // (MOST_TIMES_KEPT + 1), columns.ravel()[used]] = self._now
+        best: Times = bounds.ravel()[at]
         return best
 
     def _closest(self, times: Times, order: Integers) -> tuple[Times, Integers]:
@@ -159,8 +164,6 @@ class KnownTimeStamps:
 
     def last_stamps(self, partitions: Integers, offsets: Integers) -> LastStamps:
         """The bounds of the last stamp of each offset."""
-        return LastStamps(
-            not_before=self._not_before.best(partitions, offsets, self._log_starts),
-            before=self._before.best(partitions, offsets),
-            presumed=self._not_before.best(partitions, offsets),
-        )
+        not_before, presumed = self._not_before.best(partitions, offsets, self._log_starts, None)
+        (before,) = self._before.best(partitions, offsets, None)
+        return LastStamps(not_before, before, presumed)
