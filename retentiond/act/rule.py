@@ -17,6 +17,8 @@ from retentiond.formatting import say_many, say_negative_commit, say_reader, say
 from retentiond.model import TopicPartition
 from retentiond.snapshot import PartitionReading, TopicReading
 
+NOBODY_READS = "no group reads the topic"
+
 
 class Objection(Exception):
     """Why nothing may be deleted: a sentence, and the group that is the cause, if there is one."""
@@ -76,7 +78,7 @@ def check_topic(evidence: Evidence, topic: str) -> tuple[str, ...]:
         raise Objection(f"{who} could not be read ({failure})", group_id)
     relevant = relevant_groups(evidence, topic)
     if not relevant:
-        raise Objection("no group reads the topic")
+        raise Objection(NOBODY_READS)
     if len(relevant) < policy.min_groups:
         groups = say_many(len(relevant), "group")
         count = say_verb(len(relevant), "counts", "count")
@@ -133,14 +135,13 @@ def check_partition(
     if at not in evidence.partitions:
         raise Objection("the partition is not there")
     reading = evidence.partitions[at]
-    _check_retention(reading, evidence.topics[at.topic].policy, retention_ms)
+    _check_retention(reading, policy_of(evidence, at.topic), retention_ms)
     log_start, high_watermark = _check_bounds(reading, cutoff)
     on_replaced_records = evidence.commits_on_replaced_records(at)
     by_group = evidence.commits(at)
     commits = [*map(by_group.get, groups)]
     if _allow(commits, cutoff, high_watermark) and on_replaced_records.keys().isdisjoint(groups):
         return log_start, commits
-    committed_offsets: list[int] = []
     for group_id, committed in zip(groups, commits, strict=True):
         if committed is None:
             raise _without_commit(evidence, at, group_id)
@@ -156,17 +157,14 @@ def check_partition(
             )
         if group_id in on_replaced_records:
             raise Objection(on_replaced_records[group_id], group_id, committed)
-        committed_offsets.append(committed)
-    return log_start, committed_offsets
+    raise Objection(NOBODY_READS)
 
 
 def _check_retention(
-    reading: PartitionReading, policy: TopicPolicy | PolicyConflict, retention_ms: int | None
+    reading: PartitionReading, policy: TopicPolicy, retention_ms: int | None
 ) -> None:
     """Checks that plan and reading use the same retention, and that the policy allows it."""
     pressure_ms = reading.pressure_retention_ms
-    if isinstance(policy, PolicyConflict):
-        raise Objection("the policy contradicts itself")
     if pressure_ms is not None and pressure_ms != policy.pressure_retention_ms:
         raise Objection(f"the policy has no pressure retention of {pressure_ms} ms")
     in_force_ms = policy.consumed_retention_ms if pressure_ms is None else pressure_ms
@@ -180,7 +178,7 @@ def _check_retention(
 def _allow(
     committed_offsets: Sequence[int | None], cutoff: int, high_watermark: int
 ) -> TypeGuard[list[int]]:
-    """Whether all commits allow the cutoff, so that no single one need be checked."""
+    """Whether there are commits, and all of them allow the cutoff."""
     known = [offset for offset in committed_offsets if offset is not None]
     return (
         0 < len(known) == len(committed_offsets)

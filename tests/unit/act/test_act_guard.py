@@ -14,7 +14,9 @@ import pyarrow as pa
 import pytest
 
 from retentiond.act.approved import GroupEvidence
+from retentiond.act.evidence import Evidence
 from retentiond.act.guard import verify
+from retentiond.act.rule import Objection, check_partition
 from retentiond.config import PolicyConflict
 from retentiond.config.pattern import Pattern
 from retentiond.model import Failure, GroupKind, PlanRow, Reason, TopicPartition, Verdict
@@ -477,6 +479,15 @@ def test_why_a_commit_could_not_be_read_is_said_where_it_is_known(
 
     detail = held(verified.rows, ORDERS_0).detail
     assert detail == f"the commit of group search could not be read{why}"
+
+
+def test_without_a_group_no_cutoff_is_allowed() -> None:
+    evidence = Evidence(healthy().snapshot(), {"orders"})
+
+    with pytest.raises(Objection) as raised:
+        check_partition(evidence, ORDERS_0, 100, (), retention_ms=60_000)
+
+    assert raised.value.sentence == "no group reads the topic"
 
 
 def test_an_objection_to_one_partition_leaves_the_others_alone() -> None:
