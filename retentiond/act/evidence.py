@@ -103,7 +103,8 @@ class Evidence:
 
     def commits_on_replaced_records(self, partition: TopicPartition) -> Mapping[str, str]:
         """Groups whose commits don't belong to the present log, with a sentence that says why."""
-        doubtful = self._doubtful.get(self._positions.get(partition, -1), {})
+        position = self._positions.get(partition)
+        doubtful = {} if position is None else self._doubtful.get(position, {})
         return {
             group_id: sentence
             for group_id, row in doubtful.items()
@@ -164,7 +165,7 @@ class _Commits:
         table = _rows_on(table, is_wanted)
         groups = table["group_id"].to_numpy()
         partitions = table["partition_id"].to_numpy()
-        keys = partitions.astype(np.int64) * max(1, len(names)) + groups
+        keys = partitions.astype(np.int64) * len(names) + groups
         order = np.argsort(keys, kind="stable")
         self.repeated = bool((np.diff(keys[order]) == 0).any())
         commits = np.bincount(partitions, minlength=len(is_wanted))
