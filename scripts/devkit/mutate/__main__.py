@@ -8,12 +8,14 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from queue import SimpleQueue
+from typing import NamedTuple
 
 from cosmic_ray import plugins  # type: ignore[import-not-found]  # scripts/mutate's
 from cosmic_ray.commands import init  # type: ignore[import-not-found]  # as above
@@ -39,8 +41,9 @@ TESTS = {
 }
 """By the package that decides what is deleted, the tests that should notice a change in it."""
 
-TIMEOUT_S = 900.0
-"""Whoever takes longer is in an endless loop, and so found; long, as the machine may be busy."""
+PATIENCE = 10
+"""A trial that takes so many times as long as the tests do without a change is in an endless loop,
+and so found. Trials run side by side, so each takes longer than the tests alone."""
 
 
 def main() -> int:
@@ -51,46 +54,71 @@ def main() -> int:
     os.chdir(trees[0])
     total: Counter[str] = Counter()
     with _test_command(options.part) as command, ThreadPoolExecutor(len(trees)) as pool:
+        began_s = time.monotonic()
         if not _passes(command, trees[0]):
             raise SystemExit("the tests fail before anything was changed")
-        for name in options.modules or _modules_of(options.part):
-            path = Path("retentiond", options.part, f"{name}.py")
-            counts = _try_module(path, command, pool, trees)
+        trials = Trials(command, pool, trees, PATIENCE * (time.monotonic() - began_s))
+        names = options.modules or _modules_of(options.part)
+        for name, begun in [(name, _begin(options.part, name, trials)) for name in names]:
+            counts = begun.counts()
             print(f"| - {name} | {' | '.join(map(str, counts.values()))} |", flush=True)
             total += counts
     print(f"| {options.part} | {' | '.join(str(total[each]) for each in _counts([], 0))} |")
     return 1 if total["survived"] else 0
 
 
-def _try_module(
-    path: Path, command: list[str], pool: ThreadPoolExecutor, trees: Sequence[Path]
-) -> dict[str, int]:
-    """Each tree has one trial at a time."""
-    module, original = ".".join(path.with_suffix("").parts), path.read_text()
-    equivalent, tried = _mutants(path, module, original)
-    free: SimpleQueue[Path] = SimpleQueue()
-    for tree in trees:
-        free.put(tree)
+class Trials:
+    """Runs the tests on changed sources, in each tree one trial at a time."""
 
-    def survives(source: str) -> bool:
-        tree = free.get()
-        changed = tree / path
+    def __init__(
+        self, command: list[str], pool: ThreadPoolExecutor, trees: Sequence[Path], timeout_s: float
+    ) -> None:
+        self._command, self._pool, self._timeout_s = command, pool, timeout_s
+        self._free: SimpleQueue[Path] = SimpleQueue()
+        for tree in trees:
+            self._free.put(tree)
+
+    def begin(self, path: Path, source: str, original: str) -> Future[bool]:
+        """Whether no test notices the source in the place of the ``original`` one."""
+        return self._pool.submit(self._survives, path, source, original)
+
+    def _survives(self, path: Path, source: str, original: str) -> bool:
+        tree = self._free.get()
         try:
-            changed.write_text(source)
-            return _passes(command, tree)
+            (tree / path).write_text(source)
+            return _passes(self._command, tree, self._timeout_s)
         finally:
-            changed.write_text(original)
-            free.put(tree)
-
-    survivors = []
-    for each, alive in zip(tried, pool.map(survives, tried.values()), strict=True):
-        if alive:
-            survivors.append(each)
-            print(f"survived: {each.module}: {each.was}  →  {each.becomes}", flush=True)
-    return _counts(survivors, len(tried), equivalent)
+            (tree / path).write_text(original)
+            self._free.put(tree)
 
 
-def _passes(command: list[str], tree: Path) -> bool:
+class Begun(NamedTuple):
+    """A module whose trials have begun."""
+
+    equivalent: int
+    trials: dict[Mutant, Future[bool]]
+
+    def counts(self) -> dict[str, int]:
+        """Waits for the trials, and prints each survivor."""
+        survivors = []
+        for each, trial in self.trials.items():
+            if trial.result():
+                survivors.append(each)
+                print(f"survived: {each.module}: {each.was}  →  {each.becomes}", flush=True)
+        return _counts(survivors, len(self.trials), self.equivalent)
+
+
+def _begin(part: str, name: str, trials: Trials) -> Begun:
+    path = Path("retentiond", part, f"{name}.py")
+    original = path.read_text()
+    equivalent, tried = _mutants(path, f"retentiond.{part}.{name}", original)
+    return Begun(
+        equivalent,
+        {each: trials.begin(path, source, original) for each, source in tried.items()},
+    )
+
+
+def _passes(command: list[str], tree: Path, timeout_s: float | None = None) -> bool:
     """Whether no test fails; one in an endless loop does."""
     paths = os.pathsep.join([str(tree / "scripts"), str(tree)])
     with subprocess.Popen(
@@ -102,7 +130,7 @@ def _passes(command: list[str], tree: Path) -> bool:
         start_new_session=True,
     ) as trial:
         try:
-            return trial.wait(TIMEOUT_S) == 0
+            return trial.wait(timeout_s) == 0
         except subprocess.TimeoutExpired:
             os.killpg(trial.pid, signal.SIGKILL)
             return False
