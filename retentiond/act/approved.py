@@ -69,7 +69,11 @@ class Approved:
         if not self.evidence.groups:
             raise ValueError(f"{self.topic}-{self.partition}: no group has committed")
         if len(self.evidence.groups) != len(self.evidence.committed_offsets):
-            raise ValueError(f"{self.topic}-{self.partition}: a group's commit is missing")
+            raise ValueError(
+                f"{self.topic}-{self.partition}: the evidence has "
+                f"{len(self.evidence.groups)} groups and "
+                f"{len(self.evidence.committed_offsets)} commits"
+            )
         lowest = min(self.evidence.committed_offsets)
         if lowest < self.cutoff:
             raise ValueError(

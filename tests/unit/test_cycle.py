@@ -311,6 +311,22 @@ def test_what_can_not_be_read_in_time_at_all_is_left_and_told_and_the_others_are
     assert {*read_waiting(tmp_path / "state")} == {*large}
 
 
+def test_a_topic_as_large_as_one_that_can_not_be_read_in_time_is_not_tried(tmp_path: Path) -> None:
+    kafka = Slow(topics=1, groups=20)
+    at = [TopicPartition(f"orders.{number}", each) for number in (0, 1) for each in range(100)]
+    for name in ("orders.0", "orders.1"):
+        kafka.create_topic(name, 100)
+    for each in at:
+        kafka.produce(*each, 10)
+    for group in kafka.names_of_groups:
+        kafka.commit(group, dict.fromkeys(at, 7))
+    kafka.pace_s = 0.02
+    report = run(kafka, tmp_path, elapsed=kafka.elapsed)
+    assert {report.outcomes[each].outcome for each in at} == {Outcome.NOT_ATTEMPTED}
+    assert kafka.log_starts() == [7, 7]
+    assert kafka.listings < 10  # the larger one alone would be tried dozens of times
+
+
 def by_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """One partition in each."""
     monkeypatch.setattr(slices, "MOST_PARTITIONS", 1)
@@ -520,6 +536,46 @@ def test_after_what_ends_the_cycle_no_further_slice_is_read(
         "zulu": (Outcome.NOT_ATTEMPTED, "the disk is full"),
     }
     assert kafka.listings == 3
+
+
+def test_where_an_intent_can_not_be_written_no_further_slice_is_read(
+    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_slices(monkeypatch)
+    for topic in ("views", "zones", "zulu"):
+        with_topic(kafka, topic)
+    intend = Audit.intend
+
+    def intend_once(*args: Any, **named: Any) -> None:
+        if kafka.deletions:
+            raise StateError("the disk is full")
+        intend(*args, **named)
+
+    monkeypatch.setattr(Audit, "intend", intend_once)
+    report = run(kafka, tmp_path)
+    told = {at.topic: (each.outcome, each.error) for at, each in report.outcomes.items()}
+    assert told == {
+        "orders": (Outcome.DELETED, None),
+        "views": (Outcome.NOT_ATTEMPTED, "the disk is full"),
+        "zones": (Outcome.NOT_ATTEMPTED, "the disk is full"),
+        "zulu": (Outcome.NOT_ATTEMPTED, "the disk is full"),
+    }
+    assert kafka.listings == 3
+    assert str(report.failure) == "the disk is full"
+
+
+def test_slices_that_can_not_be_read_are_counted_anew_after_one_that_can(
+    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_slices(monkeypatch)
+    for number in range(8):
+        with_topic(kafka, f"stage.{number}")
+    for reading in (3, *range(5, 12)):
+        kafka.at_topics[reading] = lambda: raise_(KafkaUnavailable("nobody answers"))
+    report = run(kafka, tmp_path)
+    assert kafka.readings == 4 + 3
+    errors = Counter(each.error for each in report.outcomes.values())
+    assert errors == {None: 2, "nobody answers": 7}
 
 
 def test_a_reading_that_took_too_long_is_done_once_more_and_no_further_time(

@@ -49,10 +49,11 @@ def test_an_approval_that_contradicts_itself_cannot_be_made(
         approved(cutoff=cutoff, log_start_offset=log_start_offset, committed=committed)
 
 
-def test_a_group_without_a_commit_cannot_be_evidence() -> None:
+@pytest.mark.parametrize("committed", [(10,), (10, 12, 14)])
+def test_evidence_has_a_commit_of_each_group(committed: tuple[int, ...]) -> None:
     sound = approved(cutoff=10, log_start_offset=0, committed=(10, 12))
-    with pytest.raises(ValueError, match="orders-0: a group's commit is missing"):
-        replace(sound, evidence=replace(sound.evidence, committed_offsets=(10,)))
+    with pytest.raises(ValueError, match="orders-0: the evidence has 2 groups and"):
+        replace(sound, evidence=replace(sound.evidence, committed_offsets=committed))
 
 
 def test_the_first_record_alone_can_be_approved() -> None:

@@ -85,6 +85,7 @@ class Stage:
         self.now: Callable[[], int] = lambda: NOW
         self.elapsed: Callable[[], float] = lambda: READ_AT
         self.stop: Event = CountingStop()
+        self.age_s: float | None = None  # of the evidence, as the last execution told it
 
     def execute(
         self,
@@ -93,7 +94,7 @@ class Stage:
         outcomes: list[DeletionOutcome] | None = None,
     ) -> tuple[DeletionOutcome, ...]:
         outcomes = [] if outcomes is None else outcomes
-        execute(
+        self.age_s = execute(
             [approved(at) for at in partitions],
             self.kafka,
             self.journal,
@@ -183,6 +184,19 @@ def test_what_a_silent_leader_was_not_sent_is_not_attempted_and_nothing_is_read_
     assert outcomes[0] == DeletionOutcome("orders", 0, Outcome.NOT_ATTEMPTED, error="as told")
     assert outcomes[1].outcome is Outcome.DELETED
     assert "offsets" not in stage.kafka.calls
+
+
+@pytest.mark.parametrize(
+    ("reply", "age_s"), [(Reply.APPLIES, 2.0), (Reply.REFUSES, 2.0), (Reply.SILENT, None)]
+)
+def test_how_old_the_evidence_was_is_told_unless_no_request_went_out(
+    stage: Stage, reply: Reply, age_s: float | None
+) -> None:
+    stage.kafka.replies[P0] = [reply]
+
+    stage.execute(P0, evidence=read_ago(2.0))
+
+    assert stage.age_s == age_s
 
 
 # --- leaders that moved
