@@ -31,7 +31,7 @@ from retentiond.snapshot import Snapshot
 from retentiond.spark.session import SparkSessions
 from retentiond.state.audit import Audit
 from retentiond.state.audit_file import AUDIT_NAME
-from retentiond.state.audit_records import read_deletions
+from retentiond.state.audit_records import CycleRecord, read_deletions
 from retentiond.state.operator_actions import Pause, write_pause
 from retentiond.state.state import LastComplete, open_state, read_last_complete, read_waiting
 from retentiond.tell.report import CycleReport
@@ -386,6 +386,23 @@ def test_each_slice_is_intended_requested_and_settled_before_the_next_is_read(
     kafka.at_listing[2] = kafka.at_listing[3] = look
     assert run(kafka, tmp_path).records_deleted == 14
     assert undone == [(0, 0), (0, 7)]
+
+
+def test_a_cycle_of_several_slices_begins_once(
+    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_slices(monkeypatch)
+    with_topic(kafka, "views")
+    recorded: list[CycleRecord] = []
+    record_cycle = Audit.record_cycle
+
+    def record(audit: Audit, cycle: CycleRecord) -> None:
+        recorded.append(cycle)
+        record_cycle(audit, cycle)
+
+    monkeypatch.setattr(Audit, "record_cycle", record)
+    assert len(run(kafka, tmp_path).evidence_ages_s) == 2
+    assert [each.finished_at_ms is None for each in recorded] == [True, False]
 
 
 def test_a_pause_holds_what_pressure_would_delete_and_says_so(
