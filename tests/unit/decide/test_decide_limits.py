@@ -75,6 +75,14 @@ def test_a_first_deletion_larger_than_the_cycle_is_done_in_part() -> None:
     assert rows[1].detail == "limits.records_per_cycle (100) leaves 0, and here are 1 to delete"
 
 
+def test_a_part_is_counted_from_the_log_start_offset() -> None:
+    large = deletion(TopicPartition("orders", 0), cutoff=1000, log_start_offset=60)
+
+    (lowered,) = within_limits((large,), limits(records=100))
+
+    assert (lowered.cutoff, lowered.records) == (160, 100)
+
+
 def test_only_the_first_deletion_is_done_in_part() -> None:
     rows = within_limits((row(0, 1), row(1, 101)), limits(records=100))
 
