@@ -537,26 +537,9 @@ def test_where_the_first_slice_can_not_be_read_again_the_cycle_fails(
     assert [kafka.partition(topic).log_start for topic in ("orders", "views")] == [0, 0]
 
 
+@pytest.mark.parametrize("ended_by", ["the reading", "the intent"])
 def test_after_what_ends_the_cycle_no_further_slice_is_read(
-    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    by_slices(monkeypatch)
-    for topic in ("views", "zones", "zulu"):
-        with_topic(kafka, topic)
-    kafka.at_listing[3] = lambda: raise_(StateError("the disk is full"))
-    report = run(kafka, tmp_path)
-    told = {at.topic: (each.outcome, each.error) for at, each in report.outcomes.items()}
-    assert told == {
-        "orders": (Outcome.DELETED, None),
-        "views": (Outcome.NOT_ATTEMPTED, "the disk is full"),
-        "zones": (Outcome.NOT_ATTEMPTED, "the disk is full"),
-        "zulu": (Outcome.NOT_ATTEMPTED, "the disk is full"),
-    }
-    assert kafka.listings == 3
-
-
-def test_where_an_intent_can_not_be_written_no_further_slice_is_read(
-    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended_by: str
 ) -> None:
     by_slices(monkeypatch)
     for topic in ("views", "zones", "zulu"):
@@ -568,7 +551,10 @@ def test_where_an_intent_can_not_be_written_no_further_slice_is_read(
             raise StateError("the disk is full")
         intend(*args, **named)
 
-    monkeypatch.setattr(Audit, "intend", intend_once)
+    if ended_by == "the intent":
+        monkeypatch.setattr(Audit, "intend", intend_once)
+    else:
+        kafka.at_listing[3] = lambda: raise_(StateError("the disk is full"))
     report = run(kafka, tmp_path)
     told = {at.topic: (each.outcome, each.error) for at, each in report.outcomes.items()}
     assert told == {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame
 
@@ -80,6 +81,17 @@ def test_commits_by_partition_name_the_smallest_and_the_largest(
         "partition_id int, commits bigint, readable_commits bigint, min_offset bigint, "
         "min_group_id int, max_offset bigint, max_group_id int, unreadable_group_id int"
     )
+
+
+def test_commits_of_failed_groups_are_those_of_no_other(frames: StarSchema[DataFrame]) -> None:
+    session = frames.commits.sparkSession
+    commits = pa.table({"group_id": [0, 3], "partition_id": [1, 2], "offset": [5, 7]})
+    shown = commits_of_failed(
+        session.createDataFrame(commits), session.createDataFrame(pa.table({"group_id": [3]}))
+    )
+    assert shown.toArrow().to_pylist() == [
+        {"partition_id": 2, "failed_group_id": 3, "failed_group_offset": 7}
+    ]
 
 
 def test_commits_of_failed_groups_are_only_shown(frames: StarSchema[DataFrame]) -> None:
