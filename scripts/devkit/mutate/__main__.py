@@ -59,10 +59,13 @@ def main() -> int:
             raise SystemExit("the tests fail before anything was changed")
         trials = Trials(command, pool, trees, PATIENCE * (time.monotonic() - began_s))
         names = options.modules or _modules_of(options.part)
-        for name, begun in [(name, _begin(options.part, name, trials)) for name in names]:
-            counts = begun.counts()
-            print(f"| - {name} | {' | '.join(map(str, counts.values()))} |", flush=True)
-            total += counts
+        try:
+            for name, begun in [(name, _begin(options.part, name, trials)) for name in names]:
+                counts = begun.counts()
+                print(f"| - {name} | {' | '.join(map(str, counts.values()))} |", flush=True)
+                total += counts
+        finally:
+            pool.shutdown(cancel_futures=True)  # else Ctrl-C waits for all trials, for hours
     print(f"| {options.part} | {' | '.join(str(total[each]) for each in _counts([], 0))} |")
     return 1 if total["survived"] else 0
 
