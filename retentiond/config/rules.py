@@ -19,12 +19,12 @@ from retentiond.config.values import (
     CountingPatterns,
     Duration,
     Flag,
+    NotBlank,
     Regex,
     Section,
     Text,
     TopicName,
     Visibility,
-    Words,
     is_unknown,
     reads,
     refused,
@@ -178,7 +178,7 @@ class TopicEntry(TopicRules):
 class PolicyFile(Section):
     """A policy file of a team, as `policies` names it. Nothing else may stand there."""
 
-    owner: Words
+    owner: NotBlank
     """Who is asked about these topics."""
 
     defaults: TopicRules = Field(default_factory=TopicRules)

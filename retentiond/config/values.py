@@ -111,7 +111,7 @@ def filled(value: object) -> str:
     return text
 
 
-def _words(value: object) -> str:
+def _not_blank(value: object) -> str:
     if not (text := filled(value)).strip():
         raise refused("expected a text that is not blank")
     return text
@@ -329,7 +329,7 @@ def _text_like(pattern: str) -> dict[str, Any]:
 
 AnyText = Annotated[str, reads(_text), WithJsonSchema(_ANY_TEXT)]
 Text = Annotated[str, reads(filled), WithJsonSchema(_FILLED_TEXT)]
-Words = Annotated[str, reads(_words)]
+NotBlank = Annotated[str, reads(_not_blank)]
 TextOrNull = Annotated[
     Annotated[str, WithJsonSchema(_FILLED_TEXT)] | None,
     reads(lambda value: None if is_null(value) else filled(value)),
