@@ -25,6 +25,8 @@ BEGIN, END = "<!-- by scripts/bench --write -->\n", "<!-- end of it -->\n"
 
 BARE = "the same requests through the bare clients"
 
+POLLER = "a poller over franz-go, one round"
+
 KLAG = "klag-exporter, one refresh *"
 
 AT_A_GLANCE = {
@@ -35,8 +37,10 @@ AT_A_GLANCE = {
     "one cycle that deletes from every partition": ("whole cycle with *", BARE),
     "requests of a dry-run cycle": ("requests of a dry-run cycle", None),
     "requests of a cycle that deletes": ("requests of a cycle with * deletions", None),
-    "klag-exporter reads all group offsets": (KLAG, None),
-    "reading the cluster in the same minutes": ("gather, right before the others", KLAG),
+    "a poller over franz-go reads all group offsets": (POLLER, None),
+    "reading the cluster beside that poller": ("gather, right before the others", POLLER),
+    "klag-exporter reads them": (KLAG, None),
+    "reading the cluster beside klag-exporter": ("gather, right before the others", KLAG),
     "kafka-consumer-groups reads them": ("kafka-consumer-groups, whole process", KLAG),
     "memory of the daemon, Python and Java": ("both after *", None),
     "from the start to the first plan": ("start of the daemon to its first plan", None),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from devkit.bench import groups_command, klag, klag_build
+from devkit.bench import franz, groups_command, klag, klag_build
 from devkit.bench.layouts import Layout
 
 LAYOUT = Layout("S", topics=2, partitions=1, groups=2, topics_each=1)
@@ -47,6 +47,14 @@ def test_kafka_consumer_groups_describes_all_groups() -> None:
         *("--bootstrap-server", "host:9092", "--describe", "--all-groups"),
         *("--timeout", "60000"),
     ]
+
+
+def test_the_pollers_commits_are_read_out_of_its_json() -> None:
+    commits = '{"s-group-0000": {"s.topic-0000": {"0": 64}}, "s-group-0001": {}}'
+    assert franz.read(f'{{"seconds": [0.5, 0.25], "commits": {commits}}}') == (
+        [0.5, 0.25],
+        {("s-group-0000", "s.topic-0000", 0): 64},
+    )
 
 
 def test_each_refresh_of_klag_exporter_gives_its_seconds() -> None:
