@@ -15,18 +15,20 @@ from devkit.bench import (
     decisions,
     deletions,
     history,
+    idle,
+    many_brokers,
     memory,
     others,
     page,
     requests,
 )
-from devkit.bench.layouts import LAYOUTS, XXL, Layout, M
+from devkit.bench.layouts import LAYOUTS, XL, XXL, L, Layout, M
 from devkit.bench.result import RESULTS, Measurement, Result
 from devkit.bench.seed import seed
 from devkit.embedded import EmbeddedKafka, EmbeddedKafkaError
 from retentiond.tell import logs
 
-PARTS = ("gather", "others", "decide", "delete", "daemon", "history")
+PARTS = ("gather", "others", "decide", "delete", "daemon", "history", "many-brokers")
 
 LAYOUTS_OF = {
     "gather": ("M", "L", "XL", "XXL"),
@@ -34,6 +36,7 @@ LAYOUTS_OF = {
     "delete": ("M", "L"),
     "daemon": ("L", "XL"),
     "history": ("M",),
+    "many-brokers": ("WIDE",),
 }
 
 DAYS = 30
@@ -56,6 +59,7 @@ def main() -> int:
     logs.configure()
     console = Console(highlight=False, markup=False)
     results: list[Result] = []
+    exit_code = 0
     try:
         if options.compare:
             compare.show(console, *options.compare)
@@ -66,13 +70,13 @@ def main() -> int:
                 results += found
     except (EmbeddedKafkaError, TimeoutError, ValueError) as error:
         print(error, file=sys.stderr)
-        return 1
+        exit_code = 1  # what was measured until then counts all the same
     measurement = Measurement(page.machine(), results)
     if options.json:
         measurement.write(RESULTS / f"{measurement.machine['date']}.json")
     if options.write:
         page.write(measurement)
-    return 0
+    return exit_code
 
 
 def _measured(
@@ -84,6 +88,10 @@ def _measured(
         return
     for name in options.layouts or LAYOUTS_OF[part]:
         layout = LAYOUTS[name]
+        if part == "many-brokers":
+            with tempfile.TemporaryDirectory(prefix="retentiond-bench-") as folder:
+                yield many_brokers.measure(layout, Path(folder))
+            continue
         if part == "history":
             with tempfile.TemporaryDirectory(prefix="retentiond-bench-") as folder:
                 yield from history.measure(layout, options.days, Path(folder))
@@ -93,6 +101,8 @@ def _measured(
             if part == "gather":
                 yield cycles.measure(kafka, layout, folder)
                 yield requests.measure(kafka, layout, folder)
+                if layout in (XL, XXL):
+                    yield cycles.measure_moved(kafka, layout, folder)
                 if layout is not M:
                     yield cycles.measure_deleting(kafka, layout, folder)
             elif part == "others":
@@ -101,6 +111,8 @@ def _measured(
                 yield deletions.measure(kafka, layout, folder)
             else:
                 yield memory.measure(kafka, layout, folder, options.cycles)
+                if layout is L:
+                    yield idle.measure(kafka, layout, folder / "idle")
 
 
 @contextmanager

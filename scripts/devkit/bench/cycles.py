@@ -12,7 +12,7 @@ from prometheus_client.registry import CollectorRegistry
 
 from devkit.bench import load, requests
 from devkit.bench.bare import BareClients
-from devkit.bench.layouts import Layout
+from devkit.bench.layouts import RECORDS, Layout
 from devkit.bench.rest import await_rest
 from devkit.bench.result import Result
 from devkit.bench.seed import commit
@@ -37,10 +37,13 @@ RECORD_AT_MOST_S = {"XL": 0.3, "XXL": 2.0}
 BROKER_AT_MOST_PERCENT = {"XL": 2.0}
 SCRAPE_AT_MOST_S = {"L": 0.1, "XL": 0.5}
 
-LARGE = 200_000
+LARGE, VERY_LARGE = 200_000, 5_000_000
 """Commits."""
 
+HUNDRED = 100
+
 FEW_WARM_UP, FEW_RUNS = 3, 3
+FEWEST_WARM_UP, FEWEST_RUNS = 1, 2
 
 OPENMETRICS = "application/openmetrics-text;version=1.0.0"
 """What Prometheus asks for."""
@@ -50,9 +53,7 @@ def measure(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list[Result]:
     """Whole dry-run cycles, warm."""
     bare = _bare(kafka, layout)
     runs = _dry_runs(kafka, layout, folder)
-    right, all_of_them = _right(layout, runs.last)
-    if right < all_of_them:
-        raise ValueError(f"{layout.name}: minima right: {right} of {all_of_them}")
+    minima = right(layout, runs.last)
     steps = {step: runs.median_of(step) for step in STEPS}
     name = layout.name
     return [
@@ -77,13 +78,26 @@ def measure(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list[Result]:
         ),
         Result(f"{name}: the broker's CPU at rest (of one core)", 100 * runs.rest, "%"),
         Result(f"{name}: /metrics", _scrape(runs.last), "s", SCRAPE_AT_MOST_S.get(name)),
-        Result(f"{name}: minima right, of {all_of_them}", right, "", all_of_them),
+        minima,
     ]
 
 
 def gather_s(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> float:
     """Seconds that the gather of a cycle takes, as `measure` finds them."""
     return _dry_runs(kafka, layout, folder).median_of("gather")
+
+
+def measure_moved(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list[Result]:
+    """A dry run after one group of a hundred has committed anew, on all that it reads."""
+    config = requests.config(kafka, layout, folder, dry_run=True)
+    engine = Engine(config, threading.Event(), lambda *_: None)
+    with closing(engine), open_state(folder) as state:
+        engine.run_cycle(state)
+        commit(
+            kafka.bootstrap_servers, layout, lambda *_: RECORDS, range(0, layout.groups, HUNDRED)
+        )
+        seconds = engine.run_cycle(state).report.seconds
+    return [Result(f"{layout.name}: record after 1 % has moved", seconds["record"], "s")]
 
 
 def measure_deleting(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list[Result]:
@@ -154,8 +168,11 @@ def _deleting(
 
 
 def _numbers(layout: Layout) -> tuple[int, int]:
-    """How many cycles warm up, and how many count: fewer where each takes many seconds."""
-    return (WARM_UP, RUNS) if layout.commits < LARGE else (FEW_WARM_UP, FEW_RUNS)
+    """How many cycles warm up, and how many count: fewer where each takes many seconds, and fewest
+    where it takes minutes."""
+    if layout.commits < LARGE:
+        return WARM_UP, RUNS
+    return (FEW_WARM_UP, FEW_RUNS) if layout.commits < VERY_LARGE else (FEWEST_WARM_UP, FEWEST_RUNS)
 
 
 @dataclass(frozen=True)
@@ -211,8 +228,11 @@ def _scrape(report: CycleReport) -> float:
     return median(lambda: exposition.text(OPENMETRICS))
 
 
-def _right(layout: Layout, report: CycleReport) -> tuple[int, int]:
-    """How many of the layout's minima the plan has."""
+def right(layout: Layout, report: CycleReport) -> Result:
+    """How many of the layout's minima the plan has. Raises ValueError unless it has all."""
     planned = {(row.topic, row.partition): row.min_committed_offset for row in report.plan.rows}
     minima = layout.minima()
-    return sum(planned.get(key) == offset for key, offset in minima.items()), len(minima)
+    found = sum(planned.get(key) == offset for key, offset in minima.items())
+    if found < len(minima):
+        raise ValueError(f"{layout.name}: minima right: {found} of {len(minima)}")
+    return Result(f"{layout.name}: minima right, of {found}", found, "", found)

@@ -101,4 +101,16 @@ XXL = Layout(
 )
 """Ten million commits: each partition has five hundred groups."""
 
-LAYOUTS = {layout.name: layout for layout in (M, L, XL, XXL)}
+WIDE = Layout(
+    "WIDE",
+    topics=10_000,
+    partitions=20,
+    groups=1_000,
+    topics_each=100,
+    brokers=100,
+    spark_memory="2g",
+)
+"""200,000 partitions and two million commits on a hundred brokers: no machine holds them, so
+`devkit.bench.stand_in` answers in their place."""
+
+LAYOUTS = {layout.name: layout for layout in (M, L, XL, XXL, WIDE)}

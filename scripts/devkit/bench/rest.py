@@ -16,7 +16,8 @@ WINDOW_S = 0.2
 IDLE_WRITES = 20
 """In a window, at most: the controller writes now and then, whatever is asked."""
 
-TIMEOUT_S = 60.0
+TIMEOUT_S = 600.0
+"""Ten million commits are cleaned for minutes."""
 
 
 def await_rest(kafka: EmbeddedKafka) -> None:

@@ -1,6 +1,6 @@
 """Makes a `Layout` on a broker: topics, records and commits."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 from confluent_kafka import Producer
@@ -59,13 +59,16 @@ def _produce(servers: str, layout: Layout, names: list[str]) -> None:
         raise TimeoutError(f"the broker took longer than {TIMEOUT_S:g} s for the records")
 
 
-def commit(servers: str, layout: Layout, committed: Committed) -> None:
-    """All groups' commits, as consumers without a member send them."""
+def commit(
+    servers: str, layout: Layout, committed: Committed, groups: Iterable[int] | None = None
+) -> None:
+    """The commits of all groups, or of some, as consumers without a member send them."""
     admin = KafkaAdminClient(
         bootstrap_servers=servers, max_in_flight_requests_per_connection=2 * IN_FLIGHT
     )
     manager = admin._manager
-    left = {layout.group(number): number for number in range(layout.groups)}
+    numbers = range(layout.groups) if groups is None else groups
+    left = {layout.group(number): number for number in numbers}
 
     async def commit() -> None:
         while left:  # the first look-up makes __consumer_offsets, which then needs its leaders
