@@ -31,6 +31,7 @@ from retentiond.history.ask.report_disks import simulated_usable
 from retentiond.history.ask.rows import LARGE_JOBS, QUESTION_TIMEOUT_S
 from retentiond.history.ask.simulate import SimulatedTopic, simulate
 from retentiond.history.ask.simulated_disks import with_freed
+from retentiond.history.schema import RowKind
 from retentiond.spark.session import SparkSessions
 from tests.support import past_oracle, pressure_oracle
 from tests.support.builders.past_clusters import (
@@ -645,7 +646,7 @@ def test_records_whose_segment_is_still_there_have_saved_nothing(
 def test_under_what_is_recommended_nobody_would_have_missed_anything(
     large_jobs: SparkSessions, tmp_path: Path
 ) -> None:
-    came_back = 0
+    came_back = limited = 0
     with large_jobs.use() as session:
         for number, batch in enumerate(batches(RECOMMENDED)):
             past = past_of(batch, tmp_path / f"recommend-{number}")
@@ -656,13 +657,34 @@ def test_under_what_is_recommended_nobody_would_have_missed_anything(
             found = recommend(Replay(past, session, asked), 1, partial(Replay, past, session))
             assert {each.topic for each in found} <= tried.keys()
             for each in found:
-                assert each.simulated.missed == ()
                 assert each.is_short
-                assert each.retention_ms >= each.observed_ms
+                forced_ms = last_forced_retentions(batch, each.topic)
+                if each.limited_by_ms is None:
+                    assert each.simulated.missed == ()
+                    assert each.retention_ms >= each.observed_ms
+                    assert any(limit is None or limit >= each.retention_ms for limit in forced_ms)
+                else:
+                    assert each.retention_ms == each.limited_by_ms
+                    assert each.limited_by_ms in forced_ms
+                    limited += 1
                 came_back += each.because.why is not NeedKind.NONE_SEEN
             again = [at_least(each, found) for each in asked]
             assert simulate(Replay(past, session, again)).total.missed == ()
     assert came_back > 5 * RECOMMENDED
+    assert limited > 5 * RECOMMENDED
+
+
+def last_forced_retentions(batch: Batch, topic: str) -> list[int | None]:
+    """Those of the partitions in the last entry that has any; on a real cluster they are equal."""
+    for entry in reversed(batch.cluster.entries):
+        found = [
+            row["forced_retention_ms"]
+            for row in entry.rows
+            if row["kind"] == RowKind.PARTITION and row["topic"] == topic
+        ]
+        if found:
+            return found
+    return [None]
 
 
 def at_least(question: TopicQuestion, found: Sequence[Recommendation]) -> TopicQuestion:

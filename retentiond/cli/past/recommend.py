@@ -89,8 +89,8 @@ def recommend(  # noqa: PLR0917 - typer hands each option over by its name
     """Recommend a consumed retention for each topic, from how far back its readers went.
 
     It is the shortest one under which every reader of that time would have found its records,
-    times --safety. A topic with only one entry in that time has no recommendation. Nothing is
-    changed.
+    times --safety, but not longer than the topic's retention.ms. A topic with only one entry in
+    that time has no recommendation. Nothing is changed.
 
     Example: retentiond recommend --since 30d --topic 'orders\\..*'
 
@@ -176,6 +176,7 @@ def _document(each: Recommendation) -> dict[str, Any]:
     return {
         "topic": each.topic,
         "retention_ms": each.retention_ms,
+        "limited_by_retention_ms": each.limited_by_ms is not None,
         "because": because,
         "observed_ms": each.observed_ms,
         "observed_enough": not each.is_short,
@@ -188,7 +189,7 @@ def _row(each: Recommendation) -> Row:
     return Row(
         [
             each.topic,
-            _minutes(each.retention_ms),
+            say_retention(_retention_minutes(each) * MINUTE_MS),
             _because(each),
             say_bytes_if_known(each.simulated.mean_bytes),
             say_bytes_if_known(each.simulated.simulated_mean_bytes),
@@ -201,27 +202,29 @@ def _because(each: Recommendation) -> str:
     from retentiond.history.ask.recommend import NeedKind
 
     because = each.because
-    observed = _observed(each) if each.is_short else ""
-    if because.why is NeedKind.NONE_SEEN or because.at_ms is None:
-        return observed or "nobody came back"
-    what = "went back" if because.why is NeedKind.REWIND else "came late"
-    seen = (
-        f"group {say_name(because.group or '')} {what} by {say_about(because.ms or 0)} at "
-        f"{rfc3339(because.at_ms)}"
-    )
-    return f"{seen}; {observed}" if observed else seen
+    said = []
+    if because.why is not NeedKind.NONE_SEEN and because.at_ms is not None:
+        what = "went back" if because.why is NeedKind.REWIND else "came late"
+        said.append(
+            f"group {say_name(because.group or '')} {what} by {say_about(because.ms or 0)} at "
+            f"{rfc3339(because.at_ms)}"
+        )
+    if each.is_short:
+        said.append(_observed(each))
+    if each.limited_by_ms is not None:
+        said.append("retention.ms is no longer")
+    return "; ".join(said) or "nobody came back"
 
 
 def _observed(each: Recommendation) -> str:
     return f"observed for {say_about(each.observed_ms)} only"
 
 
-def _minutes(ms: int) -> str:
-    return say_retention(_whole_minutes(ms) * MINUTE_MS)
-
-
-def _whole_minutes(ms: int) -> int:
-    return -(-ms // MINUTE_MS)
+def _retention_minutes(each: Recommendation) -> int:
+    """Rounded up, but not beyond retention.ms."""
+    if each.limited_by_ms is not None:
+        return each.limited_by_ms // MINUTE_MS
+    return -(-each.retention_ms // MINUTE_MS)
 
 
 CONFIG_HEAD_LINES = """\
@@ -234,7 +237,7 @@ CONFIG_HEAD_LINES = """\
 def write(
     path: Path, config: Config, found: Sequence[Recommendation], never: Collection[str]
 ) -> None:
-    """Whole minutes, rounded up. ``never``: topics that nothing can be deleted from, which are left
+    """Whole minutes. ``never``: topics that nothing can be deleted from, which are left
     out. Raises `UsageError`."""
     from retentiond.config import TopicPolicy
     from retentiond.config.writing import dumped
@@ -261,7 +264,7 @@ def write(
 def _entry(each: Recommendation, policy: TopicPolicy) -> dict[str, Any]:
     from retentiond.config.writing import entry_document
 
-    minutes = _whole_minutes(each.retention_ms)
+    minutes = _retention_minutes(each)
     pressure_ms = policy.pressure_retention_ms
     if pressure_ms is not None:  # a longer one would be refused
         pressure_ms = min(pressure_ms, minutes * MINUTE_MS)

@@ -63,6 +63,8 @@ class Recommendation:
     """A recommended retention.
 
     - ``shortest_ms``: the shortest retention that would have been enough.
+    - ``limited_by_ms``: the topic's retention.ms, if more would have been recommended. A topic whose
+      consumed retention exceeds it is held. None: it does not limit the recommendation.
     - ``observed_ms``: for how long the topic was observed; ``is_short``: whether that is too short
       to rely on, so that no shorter retention is recommended.
     - ``simulated``: the past under the recommended retention.
@@ -74,6 +76,7 @@ class Recommendation:
     because: LongestNeed
     observed_ms: int
     is_short: bool
+    limited_by_ms: int | None
     simulated: SimulatedTopic
 
 
@@ -110,6 +113,7 @@ def recommend(
     rows = sorted(orders.toArrow().to_pylist(), key=lambda row: int(row["topic"]))
     returns = _returns(replay, doubts_of(rows))
     needs = _needs(replay, returns)
+    forced_ms = _forced_retentions(replay.past)
     timeline, recommended = replay.past.timeline, []
     for row in rows:
         topic = replay.questions[row["topic"]].topic
@@ -123,8 +127,15 @@ def recommend(
         is_short = observed_ms < max(ENOUGH_MS, ENOUGH_TIMES * retention_ms)
         if is_short:
             retention_ms = max(retention_ms, observed_ms)
+        limit_ms = forced_ms.get(topic)
+        if limit_ms is not None and limit_ms < retention_ms:
+            retention_ms = limit_ms
+        else:
+            limit_ms = None
         need = needs.get(topic, NOBODY_CAME_BACK)
-        recommended.append((topic, retention_ms, max(at_least), need, observed_ms, is_short))
+        recommended.append(
+            (topic, retention_ms, max(at_least), need, observed_ms, is_short, limit_ms)
+        )
     retentions = {topic: retention_ms for topic, retention_ms, *_ in recommended}
     simulated = simulate(again(with_retentions(replay.questions, retentions)))
     by_topic = {topic.topic: topic for topic in simulated.topics}
@@ -153,6 +164,16 @@ def _with(question: TopicQuestion, retention_ms: int | None) -> TopicQuestion:
         return question
     policy: TopicPolicy = replace(question.policy, consumed_retention_ms=retention_ms)
     return replace(question, retention_ms=retention_ms, policy=policy)
+
+
+def _forced_retentions(past: Past) -> dict[str, int]:
+    """The retention.ms of each topic, as last recorded; only where it is limited."""
+    rows = past.query(
+        "SELECT topic, last_value(forced_retention_ms ORDER BY entry) AS limit_ms FROM history "
+        f"WHERE kind = {quoted(RowKind.PARTITION.value)} AND {{within}} GROUP BY topic"
+    )
+    limits = zip(rows["topic"].to_pylist(), rows["limit_ms"].to_pylist(), strict=True)
+    return {topic: limit_ms for topic, limit_ms in limits if limit_ms is not None}
 
 
 def never_deletable(past: Past) -> frozenset[str]:

@@ -96,13 +96,26 @@ def test_a_recommended_configuration_can_be_read_whatever_the_pressure_retention
         + f"    retention.commitoffset.pressure.hours: {pressure_hours}\n"
     )
     of_hour = SimulatedTopic("orders", 3_600_000, 9, 9, 9, 9, 0, (), 0)
-    found = Recommendation("orders", 3_600_000, 1, NOBODY_CAME_BACK, 1, False, of_hour)
+    found = Recommendation("orders", 3_600_000, 1, NOBODY_CAME_BACK, 1, False, None, of_hour)
     write(tmp_path / "tried.yaml", load(config), [found], ())
 
     policy = load(tmp_path / "tried.yaml").policy_for("orders")
     assert isinstance(policy, TopicPolicy)
     assert policy.consumed_retention_ms == 3_600_000
     assert policy.pressure_retention_ms == expected_ms
+
+
+def test_a_recommended_retention_is_never_longer_than_retention_ms(
+    config: Path, tmp_path: Path
+) -> None:
+    """A minute and a half is no whole number of minutes, and two would hold the topic."""
+    simulated = SimulatedTopic("orders", 90_000, 9, 9, 9, 9, 0, (), 0)
+    found = Recommendation("orders", 90_000, 9, NOBODY_CAME_BACK, 1, False, 90_000, simulated)
+    write(tmp_path / "tried.yaml", load(config), [found], ())
+
+    policy = load(tmp_path / "tried.yaml").policy_for("orders")
+    assert isinstance(policy, TopicPolicy)
+    assert policy.consumed_retention_ms == 60_000
 
 
 @pytest.mark.parametrize("since", ["1000000d", "0001-01-01T00:00:00+14:00"])
