@@ -265,13 +265,18 @@ def load(
     config = configuration.load(
         path, os.environ if secrets else None, option=option, none_yet=none_yet
     )
+    inherited = (config.defaults.groups and config.defaults.groups.external) or ()
     places = (
-        (f"external reader {reader.name}: connect_offsets.", reader.connect_offsets.kafka)
+        (
+            f"external reader {reader.name}: connect_offsets.",
+            reader.connect_offsets.kafka,
+            (reader not in inherited and entry.file) or str(path),
+        )
         for entry in config.entries
         for reader in entry.policy.external_readers
         if reader.connect_offsets is not None and reader.connect_offsets.kafka is not None
     )
-    for at, properties in (("", config.kafka), *places):
+    for at, properties, file in (("", config.kafka, str(path)), *places):
         try:
             if not is_unknown(properties):
                 translate(properties)
@@ -279,7 +284,7 @@ def load(
                 known = {k: None if is_unknown(v) else v for k, v in properties.items()}
                 refuse_wrong(known)
         except ConfigError as error:
-            raise ConfigError(error.message, path=f"{at}{error.path}", file=str(path)) from error
+            raise ConfigError(error.message, path=f"{at}{error.path}", file=file) from error
     return config
 
 

@@ -221,3 +221,23 @@ def test_a_few_entries_that_mean_the_same_have_a_line_each(files: Files, command
     path = files.write("new", f"{KAFKA}topics: [{entries}]\n")
     lines = command("check", "--config", path).out.splitlines()
     assert [line.partition(":")[0] for line in lines[:3]] == ["orders.0", "orders.1", "orders.2"]
+
+
+@pytest.mark.parametrize("is_inherited", [False, True])
+def test_a_wrong_property_of_an_external_reader_is_named_with_its_file(
+    files: Files, command: Command, is_inherited: bool
+) -> None:
+    kafka = "{bootstrap.servers: 'x:1', compression.type: zstd}"
+    reader = f"{{name: a, connect_offsets: {{topic: t, connector: c, kafka: {kafka}}}}}"
+    groups = f"groups: {{external: [{reader}]}}"
+    path = files.write(
+        "new",
+        f"{KAFKA}policies: policies.d/*.yaml\n"
+        + (f"defaults: {{{groups}}}\n" if is_inherited else ""),
+        search=f"owner: search\ntopics: [{{name: clicks, {ENABLED}"
+        + ("}]\n" if is_inherited else f", {groups}}}]\n"),
+    )
+    done = command("check", "--config", path)
+    assert done.code == 2
+    file = str(path) if is_inherited else "policies.d/search.yaml"
+    assert f"{file}: external reader a: connect_offsets.kafka.compression.type: " in done.err
