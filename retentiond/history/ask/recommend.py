@@ -63,8 +63,8 @@ class Recommendation:
     """A recommended retention.
 
     - ``shortest_ms``: the shortest retention that would have been enough.
-    - ``limited_by_ms``: the topic's retention.ms, if more would have been recommended. A topic whose
-      consumed retention exceeds it is held. None: it does not limit the recommendation.
+    - ``limited_by_ms``: the topic's retention.ms, if more would have been recommended; else None. A
+      topic whose consumed retention exceeds it is held.
     - ``observed_ms``: for how long the topic was observed; ``is_short``: whether that is too short
       to rely on, so that no shorter retention is recommended.
     - ``simulated``: the past under the recommended retention.
