@@ -11,6 +11,7 @@ its connection, so that what rests on it fails.
 
 import asyncio
 import json
+import os
 import struct
 import subprocess
 import sys
@@ -18,10 +19,13 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 
 from devkit.bench.layouts import Layout
 from devkit.bench.stand_in_answers import Answers
 from devkit.embedded.ports import LOOPBACK
+
+SCRIPTS = Path(__file__).resolve().parents[2]
 
 
 async def _serve(layout: Layout) -> None:
@@ -81,8 +85,9 @@ class Running:
 def running(layout: Layout) -> Iterator[Running]:
     """In a process of its own, whose time does not count as retentiond's."""
     command = [sys.executable, "-m", "devkit.bench.stand_in", json.dumps(asdict(layout))]
+    environment = {**os.environ, "PYTHONPATH": str(SCRIPTS)}
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment) as process:
         yield Running(process)
 
 
