@@ -2,9 +2,9 @@
 
 A listing is complete only if nothing could have hidden a group from it (all of these hide
 groups without an error): every broker answered, the principal may see all groups, every
-partition of ``__consumer_offsets`` has a leader, no leadership moved meanwhile, and each leader
-answered as a coordinator right before the listing and right after it. What was at work before
-and after, in the same leader epoch, was at work in between.
+partition of ``__consumer_offsets`` has a leader that has caught up since it leads, no leadership
+moved meanwhile, and each leader answered as a coordinator right before the listing and right after
+it. What was at work before and after, in the same leader epoch, was at work in between.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class LastCoordinators:
         Who was at work after the last reading, and is after this one in the same leader epoch, was
         so all the time, and is not asked twice.
         """
-        if self.last is None or self.last.not_at_work:  # or could not be asked
+        if self.last is None or self.last.not_at_work or self.last.behind:
             return kafka.coordinator_state()
         return kafka.coordinators_since(self.last)
 
@@ -234,6 +234,15 @@ def problems(before: CoordinatorState, after: CoordinatorState) -> tuple[str, ..
             f"({say_verb(len(not_at_work), 'partition', 'partitions')} "
             f"{', '.join(map(str, not_at_work[:5]))} of __consumer_offsets): "
             "their groups can't be seen"
+        )
+    behind = sorted({*before.behind, *after.behind} - {*leaderless})
+    if behind and not moved:
+        found.append(
+            f"{say_many(len(behind), 'leader')} of __consumer_offsets "
+            f"{say_verb(len(behind), 'has', 'have')} not caught up since "
+            f"{say_verb(len(behind), 'it leads', 'they lead')} "
+            f"({say_verb(len(behind), 'partition', 'partitions')} "
+            f"{', '.join(map(str, behind[:5]))}): their groups can't be seen"
         )
     return tuple(found)
 

@@ -112,7 +112,8 @@ class CoordinatorState:
     before any group ever committed, and where the principal may not see that topic: then
     ``may_describe_offsets`` is False. ``not_at_work`` are the partitions whose coordinator does not
     answer when it is asked, ascending; a principal that may not ask about every group
-    (``may_ask``) can't know.
+    (``may_ask``) can't know. ``behind`` are those whose leader has not caught up since it leads:
+    its coordinator may hide groups and commits (KIP-207).
     """
 
     cluster_id: str
@@ -122,6 +123,7 @@ class CoordinatorState:
     may_describe_offsets: bool = True
     not_at_work: tuple[int, ...] = ()
     may_ask: bool = True
+    behind: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

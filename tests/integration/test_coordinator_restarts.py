@@ -34,7 +34,7 @@ def at_work(driver: RealDriver) -> CoordinatorState | None:
         state = driver.kafka.coordinator_state()
     except KafkaUnavailable:
         return None
-    return None if state.not_at_work or state.leaderless else state
+    return None if state.not_at_work or state.behind or state.leaderless else state
 
 
 @pytest.mark.parametrize("end", [Node.kill, Node.stop])

@@ -8,6 +8,12 @@ without an error, and for as long as a busy broker takes for it: seconds. No met
 But a coordinator that is not at work refuses to answer about a group, even one that nobody has:
 so each partition of ``__consumer_offsets`` is asked about a name that belongs to it. Nothing is
 created by that.
+
+And a coordinator shows only what lies below its partition's high watermark. Right after a move that
+may be old, until all replicas in sync have fetched from the new leader: for a part of a second, or
+for as long as one of them stands still. Until then the coordinator answers about groups as if the
+last commits, or all of them, had never been. But the leader refuses to say where the partition ends
+(OFFSET_NOT_AVAILABLE, KIP-207). So it is asked that first.
 """
 
 from __future__ import annotations
@@ -20,12 +26,13 @@ from typing import Any
 
 from kafka.admin import ACLOperation
 from kafka.protocol.admin import ListGroupsRequest
+from kafka.protocol.consumer import IsolationLevel, OffsetSpec
 
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka.client import Client
 from retentiond.kafka.errors.remedies import GROUP_REFUSED
 from retentiond.kafka.groups.coordinators import GROUPS_PER_REQUEST, offset_fetch, read_commits
-from retentiond.kafka.interface import CoordinatorState, ListedGroup
+from retentiond.kafka.interface import OFFSETS_TOPIC, CoordinatorState, ListedGroup
 from retentiond.kafka.network_client import (
     UNKNOWN_TOPIC,
     NetworkClient,
@@ -33,9 +40,13 @@ from retentiond.kafka.network_client import (
     failure_of_exception,
     offsets_topic_request,
 )
+from retentiond.kafka.wire.by_hand import ListOffsets, OffsetQuery
 from retentiond.model import Failure, GroupKind
 
-NO_ERROR = 0
+NO_ERROR, TOPIC_REFUSED = 0, 29
+
+IN_ANY_EPOCH = -1
+"""In place of the epoch in which a leader is believed to lead."""
 
 KINDS = frozenset(kind.value for kind in GroupKind)
 
@@ -51,11 +62,12 @@ def coordinator_state(client: Client, earlier: CoordinatorState | None = None) -
 
     async def ask(network: NetworkClient) -> CoordinatorState:
         views = [] if earlier else [await network.offsets_topic()]
-        leaders = earlier.leaders if earlier else _leaders(views)
-        at_work = await probe_coordinators(
-            network, {partition: leader for partition, leader, _ in leaders}
-        )
-        return _state(views + await _all_views(network), at_work)
+        leads = earlier.leaders if earlier else _leaders(views)
+        leaders = {partition: leader for partition, leader, _ in leads}
+        # Who has caught up once has done so for as long as it leads.
+        behind = earlier.behind if earlier else await partitions_behind(network, leaders)
+        at_work = await probe_coordinators(network, leaders)
+        return _state(views + await _all_views(network), at_work, behind)
 
     return client.run(ask)
 
@@ -66,16 +78,17 @@ def coordinators_since(client: Client, earlier: CoordinatorState) -> Coordinator
     started again, killed or not, leads in a new one; one before Kafka 2.1 tells none."""
 
     async def ask(network: NetworkClient) -> CoordinatorState | None:
-        now = _state(
-            await _all_views(network), CoordinatorProbe(earlier.not_at_work, earlier.may_ask)
-        )
+        probe = CoordinatorProbe(earlier.not_at_work, earlier.may_ask)
+        now = _state(await _all_views(network), probe, earlier.behind)
         tells_epochs = all(epoch >= 0 for _, _, epoch in now.leaders)
         return now if now == earlier and tells_epochs else None
 
     return client.run(ask) or coordinator_state(client)
 
 
-def _state(views: Sequence[Any], at_work: CoordinatorProbe) -> CoordinatorState:
+def _state(
+    views: Sequence[Any], at_work: CoordinatorProbe, behind: tuple[int, ...]
+) -> CoordinatorState:
     """``views``: of all brokers, some of them twice."""
     leaders = _leaders(views)
     return CoordinatorState(
@@ -88,6 +101,7 @@ def _state(views: Sequence[Any], at_work: CoordinatorProbe) -> CoordinatorState:
         ),
         not_at_work=at_work.not_at_work,
         may_ask=at_work.may_ask,
+        behind=behind,
     )
 
 
@@ -188,12 +202,10 @@ async def probe_coordinators(
     """Asks the leader of each partition of ``__consumer_offsets``, which ``leaders`` has all of
     (a negative one is none)."""
     names = names_by_partition(len(leaders))
-    led_by: dict[int, list[int]] = {}
-    for partition, leader in leaders.items():
-        if leader >= 0:
-            led_by.setdefault(leader, []).append(partition)
     answers = await network.send_batches(
-        led_by, GROUPS_PER_REQUEST, lambda led: offset_fetch([names[each] for each in led])
+        _by_leader(leaders),
+        GROUPS_PER_REQUEST,
+        lambda led: offset_fetch([names[each] for each in led]),
     )
     failed: dict[int, Failure | None] = {each: None for each in leaders if leaders[each] < 0}
     for led, answer in answers:
@@ -207,6 +219,35 @@ async def probe_coordinators(
                 failed[each] = reply
     may_ask = all(failure is None or failure.code != GROUP_REFUSED for failure in failed.values())
     return CoordinatorProbe(tuple(sorted(failed)), may_ask)
+
+
+async def partitions_behind(network: NetworkClient, leaders: Mapping[int, int]) -> tuple[int, ...]:
+    """The partitions of ``__consumer_offsets`` whose leader can't say where they end, ascending;
+    ``leaders`` as in `probe_coordinators`. A principal that may not ask finds none: it may not
+    describe the topic either, and `CoordinatorState` says so."""
+    answers = await network.send_batches(_by_leader(leaders), GROUPS_PER_REQUEST, _ends_request)
+    behind: set[int] = set()
+    for led, answer in answers:
+        if isinstance(answer, Exception):
+            behind.update(led)
+            continue
+        codes = {each.partition_index: each.error_code for each in answer.topics[0].partitions}
+        behind.update(at for at in led if codes.get(at) not in (NO_ERROR, TOPIC_REFUSED))
+    return tuple(sorted(behind))
+
+
+def _ends_request(partitions: Sequence[int]) -> ListOffsets:
+    queries = [OffsetQuery(each, IN_ANY_EPOCH, OffsetSpec.LATEST) for each in partitions]
+    return ListOffsets(IsolationLevel.READ_UNCOMMITTED, {OFFSETS_TOPIC: queries})
+
+
+def _by_leader(leaders: Mapping[int, int]) -> dict[int, list[int]]:
+    """The partitions that each broker leads."""
+    led_by: dict[int, list[int]] = {}
+    for partition, leader in leaders.items():
+        if leader >= 0:
+            led_by.setdefault(leader, []).append(partition)
+    return led_by
 
 
 @cache

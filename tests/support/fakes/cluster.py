@@ -184,7 +184,8 @@ class FakeCluster(World):
 
     @_call
     def coordinator_state(self, earlier: CoordinatorState | None = None) -> CoordinatorState:
-        return self._coordinator_state()
+        state = self._coordinator_state()
+        return replace(state, behind=earlier.behind) if earlier else state
 
     def _coordinator_state(self) -> CoordinatorState:
         self._need_a_broker()
@@ -206,12 +207,18 @@ class FakeCluster(World):
                 if number in self.not_at_work
                 or self.brokers.get(partition.leader or 0) is not BrokerState.UP
             ),
+            behind=tuple(sorted(self.behind)),
         )
 
     @_call
     def coordinators_since(self, earlier: CoordinatorState) -> CoordinatorState:
         state = self._coordinator_state()
-        unasked = replace(state, not_at_work=earlier.not_at_work, may_ask=earlier.may_ask)
+        unasked = replace(
+            state,
+            not_at_work=earlier.not_at_work,
+            may_ask=earlier.may_ask,
+            behind=earlier.behind,
+        )
         return unasked if unasked == earlier else state
 
     @_call

@@ -62,6 +62,8 @@ class World:
         """Left out of the listing without an error: their coordinator migrates, or ACLs."""
         self.not_at_work: set[int] = set()
         """Partitions of the offsets topic whose leader is not at work as a coordinator yet."""
+        self.behind: set[int] = set()
+        """Partitions of the offsets topic whose leader has not caught up since it leads."""
         self.orphans: dict[int, list[Replica]] = {}
         """Folders that a broker shows and no metadata account for."""
         self.usable_bytes: dict[int, int] = {}

@@ -123,6 +123,20 @@ def test_where_coordinators_slept_before_and_after_a_reading_the_next_one_asks_t
     assert read(cluster, watch).complete
 
 
+def test_a_leader_that_has_not_caught_up_makes_a_listing_incomplete_until_it_is_asked_again(
+    cluster: FakeCluster, watch: LastCoordinators
+) -> None:
+    """What it lacks at first, it may lack for all of the listing."""
+    cluster.behind = {1, 2}
+    cluster.script.after("list_groups", cluster.behind.clear)
+    assert read(cluster, watch).problems == (
+        "2 leaders of __consumer_offsets have not caught up since they lead (partitions 1, 2): "
+        "their groups can't be seen",
+    )
+
+    assert read(cluster, watch).complete
+
+
 def test_where_coordinators_may_not_be_asked_an_earlier_reading_proves_nothing(
     cluster: FakeCluster, watch: LastCoordinators
 ) -> None:

@@ -7,14 +7,16 @@ from typing import Any
 
 import kafka.errors as kp_errors
 import pytest
-from kafka.protocol.consumer import OffsetFetchResponse
+from kafka.protocol.consumer import ListOffsetsResponse, OffsetFetchResponse
 
 from retentiond.kafka.groups.listing import (
     CoordinatorProbe,
     coordinating_partition,
     names_by_partition,
+    partitions_behind,
     probe_coordinators,
 )
+from retentiond.kafka.interface import OFFSETS_TOPIC
 from retentiond.kafka.network_client import NetworkClient
 from tests.support.builders.scripted_brokers import Brokers, BrokersClient
 
@@ -23,6 +25,9 @@ Group = OffsetFetchResponse.OffsetFetchResponseGroup
 COORDINATOR_LOAD_IN_PROGRESS = 14
 NOT_COORDINATOR = 16
 GROUP_AUTHORIZATION_FAILED = 30
+TOPIC_AUTHORIZATION_FAILED = 29
+NOT_LEADER_OR_FOLLOWER = 6
+OFFSET_NOT_AVAILABLE = 78
 
 LEADERS = {0: 1, 1: 2, 2: 1, 3: 2}
 
@@ -129,3 +134,44 @@ def test_a_principal_that_may_not_ask_does_not_know(leaders: Leaders) -> None:
 def test_before_anybody_has_committed_there_is_nobody_to_ask(leaders: Leaders) -> None:
     found, brokers = at_work(leaders, {})
     assert (found, brokers.requests) == (CoordinatorProbe(), [])
+
+
+def behind(answers: dict[int, Any], leaders: dict[int, int] = LEADERS) -> tuple[int, ...]:
+    """``answers``: by leader, the error codes of its partitions (None: it is left out), or the
+    error that comes instead."""
+
+    def answer(request: Any, node: int | None) -> Any:
+        assert node is not None
+        found = answers.get(node, {})
+        if isinstance(found, Exception):
+            return found
+        topic = ListOffsetsResponse.ListOffsetsTopicResponse
+        led = [at for at, leader in leaders.items() if leader == node]
+        partitions = [
+            topic.ListOffsetsPartitionResponse(partition_index=at, error_code=found.get(at, 0))
+            for at in led
+            if found.get(at, 0) is not None
+        ]
+        return ListOffsetsResponse(topics=[topic(name=OFFSETS_TOPIC, partitions=partitions)])
+
+    async def ask(network: NetworkClient) -> tuple[int, ...]:
+        return await partitions_behind(network, leaders)
+
+    return BrokersClient(Brokers(answer)).run(ask)
+
+
+def test_leaders_that_say_where_their_partitions_end_have_caught_up() -> None:
+    assert behind({}) == ()
+
+
+@pytest.mark.parametrize("error_code", [OFFSET_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER])
+def test_a_leader_that_cannot_say_where_its_partition_ends_is_behind(error_code: int) -> None:
+    assert behind({1: {2: error_code}, 2: {1: error_code}}) == (1, 2)
+
+
+def test_a_leader_that_does_not_answer_or_leaves_a_partition_out_is_behind() -> None:
+    assert behind({1: {0: None}, 2: kp_errors.RequestTimedOutError("no answer")}) == (0, 1, 3)
+
+
+def test_a_principal_that_may_not_describe_the_topic_learns_it_elsewhere() -> None:
+    assert behind({1: dict.fromkeys(LEADERS, TOPIC_AUTHORIZATION_FAILED)}) == ()
