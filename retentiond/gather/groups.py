@@ -69,6 +69,7 @@ class LastCoordinators:
         Who was at work after the last reading, and is after this one in the same leader epoch, was
         so all the time, and is not asked twice.
         """
+        # Those that were not at work, or behind, may be so no more; or they could not be asked.
         if self.last is None or self.last.not_at_work or self.last.behind:
             return kafka.coordinator_state()
         return kafka.coordinators_since(self.last)
@@ -235,7 +236,7 @@ def problems(before: CoordinatorState, after: CoordinatorState) -> tuple[str, ..
             f"{', '.join(map(str, not_at_work[:5]))} of __consumer_offsets): "
             "their groups can't be seen"
         )
-    behind = sorted({*before.behind, *after.behind} - {*leaderless})
+    behind = sorted({*before.behind, *after.behind})
     if behind and not moved:
         found.append(
             f"{say_many(len(behind), 'leader')} of __consumer_offsets "

@@ -112,8 +112,8 @@ class CoordinatorState:
     before any group ever committed, and where the principal may not see that topic: then
     ``may_describe_offsets`` is False. ``not_at_work`` are the partitions whose coordinator does not
     answer when it is asked, ascending; a principal that may not ask about every group
-    (``may_ask``) can't know. ``behind`` are those whose leader has not caught up since it leads:
-    its coordinator may hide groups and commits (KIP-207).
+    (``may_ask``) can't know. ``behind`` are those whose leader is not known to have caught up since
+    it leads, ascending: its coordinator may hide groups and commits (KIP-207).
     """
 
     cluster_id: str

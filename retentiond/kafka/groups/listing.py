@@ -18,7 +18,7 @@ last commits, or all of them, had never been. But the leader refuses to say wher
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
 from itertools import count
@@ -43,10 +43,7 @@ from retentiond.kafka.network_client import (
 from retentiond.kafka.wire.by_hand import ListOffsets, OffsetQuery
 from retentiond.model import Failure, GroupKind
 
-NO_ERROR, TOPIC_REFUSED = 0, 29
-
-IN_ANY_EPOCH = -1
-"""In place of the epoch in which a leader is believed to lead."""
+NO_ERROR = 0
 
 KINDS = frozenset(kind.value for kind in GroupKind)
 
@@ -62,12 +59,13 @@ def coordinator_state(client: Client, earlier: CoordinatorState | None = None) -
 
     async def ask(network: NetworkClient) -> CoordinatorState:
         views = [] if earlier else [await network.offsets_topic()]
-        leads = earlier.leaders if earlier else _leaders(views)
-        leaders = {partition: leader for partition, leader, _ in leads}
-        # Who has caught up once has done so for as long as it leads.
-        behind = earlier.behind if earlier else await partitions_behind(network, leaders)
-        at_work = await probe_coordinators(network, leaders)
-        return _state(views + await _all_views(network), at_work, behind)
+        leaders = earlier.leaders if earlier else _leaders(views)
+        # One that has caught up has done so for as long as it leads.
+        caught_up = _caught_up(earlier) if earlier else await partitions_caught_up(network, leaders)
+        at_work = await probe_coordinators(
+            network, {partition: leader for partition, leader, _ in leaders}
+        )
+        return _state(views + await _all_views(network), at_work, caught_up)
 
     return client.run(ask)
 
@@ -79,18 +77,25 @@ def coordinators_since(client: Client, earlier: CoordinatorState) -> Coordinator
 
     async def ask(network: NetworkClient) -> CoordinatorState | None:
         probe = CoordinatorProbe(earlier.not_at_work, earlier.may_ask)
-        now = _state(await _all_views(network), probe, earlier.behind)
+        now = _state(await _all_views(network), probe, _caught_up(earlier))
         tells_epochs = all(epoch >= 0 for _, _, epoch in now.leaders)
         return now if now == earlier and tells_epochs else None
 
     return client.run(ask) or coordinator_state(client)
 
 
+def _caught_up(state: CoordinatorState) -> Set[int]:
+    """The partitions that have a leader which has."""
+    led = {partition for partition, leader, _ in state.leaders if leader >= 0}
+    return led.difference(state.behind)
+
+
 def _state(
-    views: Sequence[Any], at_work: CoordinatorProbe, behind: tuple[int, ...]
+    views: Sequence[Any], at_work: CoordinatorProbe, caught_up: Set[int]
 ) -> CoordinatorState:
     """``views``: of all brokers, some of them twice."""
     leaders = _leaders(views)
+    led = {partition for partition, leader, _ in leaders if leader >= 0}
     return CoordinatorState(
         cluster_id=str(views[-1].cluster_id),
         leaders=leaders,
@@ -101,7 +106,7 @@ def _state(
         ),
         not_at_work=at_work.not_at_work,
         may_ask=at_work.may_ask,
-        behind=behind,
+        behind=tuple(sorted(led - caught_up)),
     )
 
 
@@ -202,10 +207,12 @@ async def probe_coordinators(
     """Asks the leader of each partition of ``__consumer_offsets``, which ``leaders`` has all of
     (a negative one is none)."""
     names = names_by_partition(len(leaders))
+    led_by: dict[int, list[int]] = {}
+    for partition, leader in leaders.items():
+        if leader >= 0:
+            led_by.setdefault(leader, []).append(partition)
     answers = await network.send_batches(
-        _by_leader(leaders),
-        GROUPS_PER_REQUEST,
-        lambda led: offset_fetch([names[each] for each in led]),
+        led_by, GROUPS_PER_REQUEST, lambda led: offset_fetch([names[each] for each in led])
     )
     failed: dict[int, Failure | None] = {each: None for each in leaders if leaders[each] < 0}
     for led, answer in answers:
@@ -221,33 +228,30 @@ async def probe_coordinators(
     return CoordinatorProbe(tuple(sorted(failed)), may_ask)
 
 
-async def partitions_behind(network: NetworkClient, leaders: Mapping[int, int]) -> tuple[int, ...]:
-    """The partitions of ``__consumer_offsets`` whose leader can't say where they end, ascending;
-    ``leaders`` as in `probe_coordinators`. A principal that may not ask finds none: it may not
-    describe the topic either, and `CoordinatorState` says so."""
-    answers = await network.send_batches(_by_leader(leaders), GROUPS_PER_REQUEST, _ends_request)
-    behind: set[int] = set()
-    for led, answer in answers:
-        if isinstance(answer, Exception):
-            behind.update(led)
-            continue
-        codes = {each.partition_index: each.error_code for each in answer.topics[0].partitions}
-        behind.update(at for at in led if codes.get(at) not in (NO_ERROR, TOPIC_REFUSED))
-    return tuple(sorted(behind))
-
-
-def _ends_request(partitions: Sequence[int]) -> ListOffsets:
-    queries = [OffsetQuery(each, IN_ANY_EPOCH, OffsetSpec.LATEST) for each in partitions]
-    return ListOffsets(IsolationLevel.READ_UNCOMMITTED, {OFFSETS_TOPIC: queries})
-
-
-def _by_leader(leaders: Mapping[int, int]) -> dict[int, list[int]]:
-    """The partitions that each broker leads."""
-    led_by: dict[int, list[int]] = {}
-    for partition, leader in leaders.items():
+async def partitions_caught_up(
+    network: NetworkClient, leaders: Iterable[tuple[int, int, int]]
+) -> Set[int]:
+    """The partitions of ``__consumer_offsets`` whose leader says in its epoch where they end;
+    ``leaders`` as in `CoordinatorState`. Whatever else it answers proves nothing."""
+    asked: dict[int, list[OffsetQuery]] = {}
+    for partition, leader, epoch in leaders:
         if leader >= 0:
-            led_by.setdefault(leader, []).append(partition)
-    return led_by
+            query = OffsetQuery(partition, epoch, OffsetSpec.LATEST)
+            asked.setdefault(leader, []).append(query)
+    answers = await network.send_all(
+        [
+            (leader, ListOffsets(IsolationLevel.READ_UNCOMMITTED, {OFFSETS_TOPIC: queries}))
+            for leader, queries in asked.items()
+        ]
+    )
+    return {
+        part.partition_index
+        for answer in answers
+        if not isinstance(answer, Exception)
+        for topic in answer.topics
+        for part in topic.partitions
+        if part.error_code == NO_ERROR
+    }
 
 
 @cache

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Set
 from typing import Any
 
 import kafka.errors as kp_errors
 import pytest
-from kafka.protocol.consumer import ListOffsetsResponse, OffsetFetchResponse
+from kafka.protocol.consumer import (
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    OffsetFetchResponse,
+    OffsetSpec,
+)
 
 from retentiond.kafka.groups.listing import (
     CoordinatorProbe,
     coordinating_partition,
     names_by_partition,
-    partitions_behind,
+    partitions_caught_up,
     probe_coordinators,
 )
 from retentiond.kafka.interface import OFFSETS_TOPIC
 from retentiond.kafka.network_client import NetworkClient
+from retentiond.kafka.wire.by_hand import LIST_OFFSETS_VERSION
 from tests.support.builders.scripted_brokers import Brokers, BrokersClient
 
 Group = OffsetFetchResponse.OffsetFetchResponseGroup
@@ -136,42 +143,63 @@ def test_before_anybody_has_committed_there_is_nobody_to_ask(leaders: Leaders) -
     assert (found, brokers.requests) == (CoordinatorProbe(), [])
 
 
-def behind(answers: dict[int, Any], leaders: dict[int, int] = LEADERS) -> tuple[int, ...]:
+LED = {(partition, leader, 5) for partition, leader in LEADERS.items()}
+"""In epoch 5."""
+
+
+def caught_up(answers: dict[int, Any]) -> tuple[Set[int], Brokers]:
     """``answers``: by leader, the error codes of its partitions (None: it is left out), or the
     error that comes instead."""
 
     def answer(request: Any, node: int | None) -> Any:
-        assert node is not None
-        found = answers.get(node, {})
-        if isinstance(found, Exception):
-            return found
+        codes = answers.get(node or 0, {})
+        if isinstance(codes, Exception):
+            return codes
         topic = ListOffsetsResponse.ListOffsetsTopicResponse
-        led = [at for at, leader in leaders.items() if leader == node]
         partitions = [
-            topic.ListOffsetsPartitionResponse(partition_index=at, error_code=found.get(at, 0))
-            for at in led
-            if found.get(at, 0) is not None
+            topic.ListOffsetsPartitionResponse(partition_index=at, error_code=codes.get(at, 0))
+            for at, leader in LEADERS.items()
+            if leader == node and codes.get(at, 0) is not None
         ]
-        return ListOffsetsResponse(topics=[topic(name=OFFSETS_TOPIC, partitions=partitions)])
+        topics = [topic(name=OFFSETS_TOPIC, partitions=partitions)] if partitions else []
+        return ListOffsetsResponse(topics=topics)
 
-    async def ask(network: NetworkClient) -> tuple[int, ...]:
-        return await partitions_behind(network, leaders)
+    brokers = Brokers(answer)
 
-    return BrokersClient(Brokers(answer)).run(ask)
+    async def ask(network: NetworkClient) -> Set[int]:
+        return await partitions_caught_up(network, LED | {(4, -1, 7)})
+
+    return BrokersClient(brokers).run(ask), brokers
 
 
 def test_leaders_that_say_where_their_partitions_end_have_caught_up() -> None:
-    assert behind({}) == ()
+    found, brokers = caught_up({})
+    assert found == set(LEADERS)
+    assert Counter(node for node, _ in brokers.requests) == {1: 1, 2: 1}
 
 
-@pytest.mark.parametrize("error_code", [OFFSET_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER])
-def test_a_leader_that_cannot_say_where_its_partition_ends_is_behind(error_code: int) -> None:
-    assert behind({1: {2: error_code}, 2: {1: error_code}}) == (1, 2)
+def test_a_leader_is_asked_in_the_epoch_in_which_the_metadata_know_it() -> None:
+    _, brokers = caught_up({})
+    sent = [
+        ListOffsetsRequest.decode(request.encode(), version=LIST_OFFSETS_VERSION)
+        for _, request in brokers.requests
+    ]
+    asked = [part for request in sent for part in request.topics[0].partitions]
+    assert {(each.partition_index, each.current_leader_epoch) for each in asked} == {
+        (partition, 5) for partition in LEADERS
+    }
+    assert {each.timestamp for each in asked} == {OffsetSpec.LATEST}
 
 
-def test_a_leader_that_does_not_answer_or_leaves_a_partition_out_is_behind() -> None:
-    assert behind({1: {0: None}, 2: kp_errors.RequestTimedOutError("no answer")}) == (0, 1, 3)
+@pytest.mark.parametrize(
+    "error_code", [OFFSET_NOT_AVAILABLE, NOT_LEADER_OR_FOLLOWER, TOPIC_AUTHORIZATION_FAILED]
+)
+def test_a_leader_that_does_not_say_where_its_partition_ends_proves_nothing(
+    error_code: int,
+) -> None:
+    assert caught_up({1: {2: error_code}, 2: {1: error_code}})[0] == {0, 3}
 
 
-def test_a_principal_that_may_not_describe_the_topic_learns_it_elsewhere() -> None:
-    assert behind({1: dict.fromkeys(LEADERS, TOPIC_AUTHORIZATION_FAILED)}) == ()
+def test_a_leader_that_does_not_answer_or_leaves_partitions_out_proves_nothing() -> None:
+    assert caught_up({1: {0: None}, 2: kp_errors.RequestTimedOutError("no answer")})[0] == {2}
+    assert caught_up({1: {0: None, 2: None}})[0] == {1, 3}

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import pytest
-from kafka.protocol.consumer import OffsetFetchRequest, OffsetFetchResponse
+from kafka.protocol.consumer import (
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
 from kafka.protocol.metadata import MetadataResponse
 
 from retentiond.kafka.groups.listing import coordinator_state, coordinators_since
@@ -16,8 +22,10 @@ from tests.support.builders.scripted_brokers import Brokers, BrokersClient
 Topic = MetadataResponse.MetadataResponseTopic
 
 
-def brokers(epoch: int) -> Brokers:
-    """One, that leads the only partition of the offsets topic in that epoch, and is at work."""
+def brokers(epoch: int, error_code: int = 0, seen_from: int = 0) -> Brokers:
+    """One, that leads the only partition of the offsets topic in that epoch, and is at work.
+    ``error_code``: in place of the partition's end; ``seen_from``: so many metadata lack it."""
+    seen = count()
 
     def answer(request: Any, _node: int | None) -> Any:
         if isinstance(request, OffsetFetchRequest):
@@ -28,13 +36,18 @@ def brokers(epoch: int) -> Brokers:
             response = OffsetFetchResponse(groups=groups)
             response.API_VERSION = 8
             return response
+        if isinstance(request, ListOffsetsRequest):
+            topic = ListOffsetsResponse.ListOffsetsTopicResponse
+            end = topic.ListOffsetsPartitionResponse(partition_index=0, error_code=error_code)
+            return ListOffsetsResponse(topics=[topic(name=OFFSETS_TOPIC, partitions=[end])])
         partition = Topic.MetadataResponsePartition(
             partition_index=0, leader_id=1, leader_epoch=epoch
         )
+        partitions = [partition] if next(seen) >= seen_from else []
         return MetadataResponse(
             brokers=[MetadataResponse.MetadataResponseBroker(node_id=1, host="h", port=1)],
             cluster_id="one",
-            topics=[Topic(name=OFFSETS_TOPIC, error_code=0, partitions=[partition])],
+            topics=[Topic(name=OFFSETS_TOPIC, error_code=0, partitions=partitions)],
         )
 
     return Brokers(answer, nodes=[1])
@@ -66,3 +79,27 @@ def test_those_of_another_cluster_are_asked() -> None:
 
 def test_where_brokers_tell_no_epoch_they_are_asked() -> None:
     assert asked_since(earlier_at(-1), -1)
+
+
+OFFSET_NOT_AVAILABLE = 78
+
+
+def state_of(brokers: Brokers, earlier: CoordinatorState | None = None) -> CoordinatorState:
+    return coordinator_state(BrokersClient(brokers), earlier)
+
+
+def test_a_leader_that_cannot_say_where_its_partition_ends_is_behind() -> None:
+    assert state_of(brokers(5)).behind == ()
+    assert state_of(brokers(5, OFFSET_NOT_AVAILABLE)).behind == (0,)
+
+
+def test_a_partition_that_shows_only_after_the_leaders_were_asked_is_behind() -> None:
+    assert state_of(brokers(5, seen_from=1)).behind == (0,)
+
+
+def test_in_one_and_the_same_epoch_a_leader_is_asked_once_whether_it_has_caught_up() -> None:
+    """It can't fall behind again, and one that was behind makes the listing incomplete anyway."""
+    for first in (earlier_at(5), state_of(brokers(5, OFFSET_NOT_AVAILABLE))):
+        today = brokers(5)
+        assert state_of(today, first) == first
+        assert today.sent(ListOffsetsRequest) == []
