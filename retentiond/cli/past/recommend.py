@@ -212,7 +212,7 @@ def _because(each: Recommendation) -> str:
     if each.is_short:
         said.append(_observed(each))
     if each.limited_by_ms is not None:
-        said.append("retention.ms is no longer")
+        said.append("limited by retention.ms")
     return "; ".join(said) or "nobody came back"
 
 
@@ -237,8 +237,8 @@ CONFIG_HEAD_LINES = """\
 def write(
     path: Path, config: Config, found: Sequence[Recommendation], never: Collection[str]
 ) -> None:
-    """Whole minutes. ``never``: topics that nothing can be deleted from, which are left
-    out. Raises `UsageError`."""
+    """Whole minutes. ``never``: topics that nothing can be deleted from, which are left out. Raises
+    `UsageError`."""
     from retentiond.config import TopicPolicy
     from retentiond.config.writing import dumped
 

@@ -12,7 +12,7 @@ import pytest
 
 from retentiond.cli.output.report import table_text
 from retentiond.cli.past.options import period, say_retention
-from retentiond.cli.past.recommend import write
+from retentiond.cli.past.recommend import _because, write
 from retentiond.config import ExternalReader, TopicPolicy, load
 from retentiond.formatting import rfc3339
 from retentiond.history.ask.past import EntryRow, Past, timeline
@@ -116,6 +116,7 @@ def test_a_recommended_retention_is_never_longer_than_retention_ms(
     policy = load(tmp_path / "tried.yaml").policy_for("orders")
     assert isinstance(policy, TopicPolicy)
     assert policy.consumed_retention_ms == 60_000
+    assert _because(found) == "limited by retention.ms"
 
 
 @pytest.mark.parametrize("since", ["1000000d", "0001-01-01T00:00:00+14:00"])
