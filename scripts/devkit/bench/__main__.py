@@ -39,6 +39,8 @@ LAYOUTS_OF = {
     "many-brokers": ("WIDE",),
 }
 
+WITHOUT_BROKERS = ("history", "many-brokers")
+
 DAYS = 30
 
 DAEMON_CYCLES = 100
@@ -70,11 +72,11 @@ def main() -> int:
                 results += found
     except (EmbeddedKafkaError, TimeoutError, ValueError) as error:
         print(error, file=sys.stderr)
-        exit_code = 1  # what was measured until then counts all the same
+        exit_code = 1
     measurement = Measurement(page.machine(), results)
-    if options.json:
+    if options.json and results:  # what was measured before a failure counts all the same
         measurement.write(RESULTS / f"{measurement.machine['date']}.json")
-    if options.write:
+    if options.write and not exit_code:
         page.write(measurement)
     return exit_code
 
@@ -88,14 +90,13 @@ def _measured(
         return
     for name in options.layouts or LAYOUTS_OF[part]:
         layout = LAYOUTS[name]
-        if part == "many-brokers":
+        if part in WITHOUT_BROKERS:
             with tempfile.TemporaryDirectory(prefix="retentiond-bench-") as folder:
-                yield many_brokers.measure(layout, Path(folder))
-            continue
-        if part == "history":
-            with tempfile.TemporaryDirectory(prefix="retentiond-bench-") as folder:
-                yield from history.measure(layout, options.days, Path(folder))
-                yield history.measure_day(layout, Path(folder))
+                if part == "many-brokers":
+                    yield many_brokers.measure(layout, Path(folder))
+                else:
+                    yield from history.measure(layout, options.days, Path(folder))
+                    yield history.measure_day(layout, Path(folder))
             continue
         with _seeded(layout) as (kafka, folder):
             if part == "gather":

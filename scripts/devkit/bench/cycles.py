@@ -1,7 +1,6 @@
 """A cycle on a layout: its gather beside the bare clients, its steps, and whether it is right."""
 
 import statistics
-import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -16,14 +15,13 @@ from devkit.bench.layouts import RECORDS, Layout
 from devkit.bench.rest import await_rest
 from devkit.bench.result import Result
 from devkit.bench.seed import commit
-from devkit.bench.settings import CONSUMED_RETENTION_MS, settings
+from devkit.bench.settings import CONSUMED_RETENTION_MS, settings, started
 from devkit.bench.timing import RUNS, WARM_UP, default_garbage_collection, median, seconds
 from devkit.embedded import EmbeddedKafka
 from retentiond.act.delete import MAX_EVIDENCE_AGE_S
 from retentiond.config import Config
-from retentiond.engine import Engine, build_versions
+from retentiond.engine import build_versions
 from retentiond.model import Outcome
-from retentiond.state.state import open_state
 from retentiond.tell.exposition import Exposition
 from retentiond.tell.metrics import Metrics
 from retentiond.tell.report import CycleReport
@@ -39,8 +37,6 @@ SCRAPE_AT_MOST_S = {"L": 0.1, "XL": 0.5}
 
 LARGE, VERY_LARGE = 200_000, 5_000_000
 """Commits."""
-
-HUNDRED = 100
 
 FEW_WARM_UP, FEW_RUNS = 3, 3
 FEWEST_WARM_UP, FEWEST_RUNS = 1, 2
@@ -90,14 +86,12 @@ def gather_s(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> float:
 def measure_moved(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list[Result]:
     """A dry run after one group of a hundred has committed anew, on all that it reads."""
     config = requests.config(kafka, layout, folder, dry_run=True)
-    engine = Engine(config, threading.Event(), lambda *_: None)
-    with closing(engine), open_state(folder) as state:
-        engine.run_cycle(state)
-        commit(
-            kafka.bootstrap_servers, layout, lambda *_: RECORDS, range(0, layout.groups, HUNDRED)
-        )
-        seconds = engine.run_cycle(state).report.seconds
-    return [Result(f"{layout.name}: record after 1 % has moved", seconds["record"], "s")]
+    some = range(0, layout.groups, 100)
+    with started(config, folder) as cycle:
+        cycle()
+        commit(kafka.bootstrap_servers, layout, lambda *_: RECORDS, some)
+        took_s = cycle().seconds["record"]
+    return [Result(f"{layout.name}: record after 1 % has moved", took_s, "s")]
 
 
 def measure_deleting(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list[Result]:
@@ -105,13 +99,12 @@ def measure_deleting(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list
     broker is at rest before each."""
     config = requests.config(kafka, layout, folder, dry_run=False)
     warm_up, runs = _numbers(layout)
-    engine = Engine(config, threading.Event(), lambda *_: None)
-    with closing(engine), open_state(folder) as state:
+    with started(config, folder) as run_cycle:
         rest = load.at_rest(kafka)
 
         def cycle(number: int) -> tuple[float, float, CycleReport]:
             commit(kafka.bootstrap_servers, layout, lambda *_: number)
-            return _deleting(kafka, layout, rest, lambda: engine.run_cycle(state).report)
+            return _deleting(kafka, layout, rest, run_cycle)
 
         measured = [cycle(number) for number in range(1, warm_up + runs + 1)][warm_up:]
         with requests.counted(kafka) as sent:
@@ -200,16 +193,11 @@ class _DryRuns:
 def _dry_runs(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> _DryRuns:
     warm_up, runs = _numbers(layout)
     config = Config.model_validate(settings(layout, kafka.bootstrap_servers, folder, dry_run=True))
-    engine = Engine(config, threading.Event(), lambda *_: None)
-    with closing(engine), open_state(folder) as state:
+    with started(config, folder) as cycle:
         for _ in range(warm_up):
-            engine.run_cycle(state)
+            cycle()
         rest = load.at_rest(kafka)
-        timed, cost_s = load.cost(
-            kafka,
-            rest,
-            lambda: [seconds(lambda: engine.run_cycle(state).report) for _ in range(runs)],
-        )
+        timed, cost_s = load.cost(kafka, rest, lambda: [seconds(cycle) for _ in range(runs)])
     return _DryRuns(timed, cost_s / runs, rest)
 
 

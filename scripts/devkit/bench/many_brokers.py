@@ -1,18 +1,14 @@
 """A reading of a hundred brokers, which a stand-in answers for: its steps, requests and memory."""
 
 import statistics
-import threading
-from contextlib import closing
 from pathlib import Path
 
 from devkit.bench import cycles, memory, stand_in
 from devkit.bench.layouts import Layout
 from devkit.bench.result import Result
-from devkit.bench.settings import settings
+from devkit.bench.settings import settings, started
 from devkit.bench.timing import seconds
 from retentiond.config import Config
-from retentiond.engine import Engine
-from retentiond.state.state import open_state
 
 RUNS = 2
 """After one that doesn't count."""
@@ -24,13 +20,12 @@ def measure(layout: Layout, folder: Path) -> list[Result]:
     name = layout.name
     with stand_in.running(layout) as cluster:
         document = settings(layout, cluster.bootstrap_servers, folder / "cycles", dry_run=True)
-        engine = Engine(Config.model_validate(document), threading.Event(), lambda *_: None)
-        with closing(engine), open_state(folder / "cycles") as state:
-            engine.run_cycle(state)
+        with started(Config.model_validate(document), folder / "cycles") as cycle:
+            cycle()
             timed = []
             for _ in range(RUNS):
                 cluster.counted()
-                timed.append(seconds(lambda: engine.run_cycle(state).report))
+                timed.append(seconds(cycle))
                 sent = cluster.counted()
         resident = memory.most(cluster.bootstrap_servers, layout, folder, [RUNS])
     reports = [report for _, report in timed]

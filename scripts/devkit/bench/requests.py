@@ -1,7 +1,6 @@
 """How many requests a cycle sends: counted by the broker, which logs each for the time of one."""
 
 import re
-import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
@@ -13,11 +12,9 @@ from kafka.protocol.admin import IncrementalAlterConfigsRequest
 
 from devkit.bench.layouts import Layout
 from devkit.bench.result import Result
-from devkit.bench.settings import settings
+from devkit.bench.settings import settings, started
 from devkit.embedded import EmbeddedKafka
 from retentiond.config import Config
-from retentiond.engine import Engine
-from retentiond.state.state import open_state
 
 LOGGER = "kafka.request.logger"
 
@@ -35,12 +32,11 @@ WARM_UP = 2
 
 def measure(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list[Result]:
     """Of a warm dry-run cycle."""
-    engine = Engine(config(kafka, layout, folder, dry_run=True), threading.Event(), lambda *_: None)
-    with closing(engine), open_state(folder) as state:
+    with started(config(kafka, layout, folder, dry_run=True), folder) as cycle:
         for _ in range(WARM_UP):
-            engine.run_cycle(state)
+            cycle()
         with counted(kafka) as sent:
-            engine.run_cycle(state)
+            cycle()
     return results(f"{layout.name}: requests of a dry-run cycle", sent, kafka, layout)
 
 

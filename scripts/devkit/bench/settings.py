@@ -1,9 +1,16 @@
 """The configuration that measurements run with: all topics, a consumed retention of 1 s."""
 
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 from devkit.bench.layouts import Layout
+from retentiond.config import Config
+from retentiond.engine import Engine
+from retentiond.state.state import open_state
+from retentiond.tell.report import CycleReport
 
 CONSUMED_RETENTION_MS = 1000
 """So that every partition is looked up by time, and no record is too young."""
@@ -28,3 +35,11 @@ def settings(layout: Layout, servers: str, state_dir: Path, **changes: Any) -> d
         ],
         **changes,
     }
+
+
+@contextmanager
+def started(config: Config, state_dir: Path) -> Iterator[Callable[[], CycleReport]]:
+    """Runs a cycle of one and the same engine with each call."""
+    engine = Engine(config, threading.Event(), lambda *_: None)
+    with closing(engine), open_state(state_dir) as state:
+        yield lambda: engine.run_cycle(state).report

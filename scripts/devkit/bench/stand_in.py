@@ -12,6 +12,7 @@ its connection, so that what rests on it fails.
 import asyncio
 import json
 import os
+import socket
 import struct
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 from devkit.bench.layouts import Layout
@@ -29,35 +31,34 @@ SCRIPTS = Path(__file__).resolve().parents[2]
 
 
 async def _serve(layout: Layout) -> None:
-    ports: dict[int, int] = {}
-    answers: list[Answers] = []
-    for node in range(layout.brokers):
-
-        async def talk(
-            reader: asyncio.StreamReader, writer: asyncio.StreamWriter, node: int = node
-        ) -> None:
-            try:
-                while True:
-                    (size,) = struct.unpack(">i", await reader.readexactly(4))
-                    response = answers[0].answer(node, await reader.readexactly(size))
-                    writer.write(struct.pack(">i", len(response)))
-                    writer.write(response)
-                    await writer.drain()
-            except (asyncio.IncompleteReadError, ConnectionError):
-                pass
-            except ValueError as error:
-                print(f"broker {node} was asked for {error}", file=sys.stderr)
-            finally:
-                writer.close()
-
-        server = await asyncio.start_server(talk, LOOPBACK, 0)
-        ports[node] = server.sockets[0].getsockname()[1]
-    answers.append(Answers(layout, ports))
-    print(f"{LOOPBACK}:{ports[0]}", flush=True)
+    sockets = [socket.create_server((LOOPBACK, 0)) for _ in range(layout.brokers)]
+    answers = Answers(layout, {node: each.getsockname()[1] for node, each in enumerate(sockets)})
+    for node, each in enumerate(sockets):
+        await asyncio.start_server(partial(_talk, answers, node), sock=each)
+    print(f"{LOOPBACK}:{sockets[0].getsockname()[1]}", flush=True)
     loop = asyncio.get_running_loop()
     while await loop.run_in_executor(None, sys.stdin.readline):
-        print(json.dumps(answers[0].requests), flush=True)
-        answers[0].requests.clear()
+        print(json.dumps(answers.requests), flush=True)
+        answers.requests.clear()
+
+
+async def _talk(
+    answers: Answers, node: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    """With one client, until it hangs up or asks for something unknown."""
+    try:
+        while True:
+            (size,) = struct.unpack(">i", await reader.readexactly(4))
+            response = answers.answer(node, await reader.readexactly(size))
+            writer.write(struct.pack(">i", len(response)))
+            writer.write(response)
+            await writer.drain()
+    except (asyncio.IncompleteReadError, ConnectionError):
+        pass
+    except ValueError as error:
+        print(f"broker {node} was asked for {error}", file=sys.stderr)
+    finally:
+        writer.close()
 
 
 class Running:

@@ -19,7 +19,7 @@ from kafka.protocol.admin import (
     ListGroupsResponse,
 )
 from kafka.protocol.api_key import ApiKey
-from kafka.protocol.consumer import OffsetFetchRequest
+from kafka.protocol.consumer import ListOffsetsResponse, OffsetFetchRequest, OffsetFetchResponse
 from kafka.protocol.metadata import (
     ApiVersionsResponse,
     FindCoordinatorRequest,
@@ -30,6 +30,7 @@ from kafka.protocol.metadata import (
 
 from devkit.bench.layouts import RECORDS, Layout
 from devkit.embedded.ports import LOOPBACK
+from retentiond.kafka.interface import OFFSETS_TOPIC
 from retentiond.kafka.wire.by_hand import NO_TAGS, Reader, length_of, text_of
 
 CLUSTER_ID = "stand-in-of-many-brokers"
@@ -37,7 +38,6 @@ REPLICAS = 3
 COORDINATORS = 50
 """Partitions of ``__consumer_offsets``, as many as Kafka makes."""
 
-OFFSETS_TOPIC = "__consumer_offsets"
 EPOCH = 0
 RECORDS_AGE_MS = 3_600_000
 EVERYTHING = frozenset(range(3, 13))
@@ -54,33 +54,22 @@ SETTINGS = {
 }
 """A topic's; a broker shows those of its own that have the same name."""
 
-VERSIONS = {
-    ApiKey.Metadata: 12,
-    ApiKey.DescribeCluster: 2,
-    ApiKey.DescribeConfigs: 4,
-    ApiKey.DescribeLogDirs: 4,
-    ApiKey.DescribeQuorum: 2,
-    ApiKey.FindCoordinator: 4,
-    ApiKey.ListGroups: 5,
-    ApiKey.ListOffsets: 8,
-    ApiKey.OffsetFetch: 8,
-    ApiKey.ApiVersions: 4,
+SPOKEN: Mapping[int, tuple[Any, int]] = {
+    response.API_KEY: (response, highest)
+    for response, highest in (
+        (MetadataResponse, 12),
+        (DescribeClusterResponse, 2),
+        (DescribeConfigsResponse, 4),
+        (DescribeLogDirsResponse, 4),
+        (DescribeQuorumResponse, 2),
+        (FindCoordinatorResponse, 4),
+        (ListGroupsResponse, 5),
+        (ListOffsetsResponse, 8),
+        (OffsetFetchResponse, 8),
+        (ApiVersionsResponse, 4),
+    )
 }
-"""The highest of each request that is spoken, of a 4.x broker's."""
-
-FLEXIBLE_SINCE = {
-    ApiKey.Metadata: 9,
-    ApiKey.DescribeCluster: 0,
-    ApiKey.DescribeConfigs: 4,
-    ApiKey.DescribeLogDirs: 2,
-    ApiKey.DescribeQuorum: 0,
-    ApiKey.FindCoordinator: 3,
-    ApiKey.ListGroups: 3,
-    ApiKey.ListOffsets: 6,
-    ApiKey.OffsetFetch: 6,
-    ApiKey.ApiVersions: 3,
-}
-"""From which version a request has tags (KIP-482)."""
+"""The response to each request, and the highest version of it, as a 4.x broker's."""
 
 LARGEST_TIME = -3
 
@@ -130,40 +119,38 @@ class Answers:
         self.requests: Counter[str] = Counter()
         self._newest_ms = int(time.time() * 1000) - RECORDS_AGE_MS
         self._topics = {name: self._topic(name, number) for number, name in self._names()}
-        self._log_dirs: dict[tuple[int, int], bytes] = {}
         self._commits = {
             layout.group(group): self._commits_of(group) for group in range(layout.groups)
         }
-        self._metadata = lru_cache(maxsize=64)(self._metadata_of)
-        self._configs = lru_cache(maxsize=256)(self._configs_of)
         self._bounds = lru_cache(maxsize=4096)(self._bounds_of)
-        self._answers: Mapping[ApiKey, Callable[[int, int, bytes], bytes]] = {
-            ApiKey.ApiVersions: self._api_versions,
-            ApiKey.Metadata: lambda _, version, body: self._metadata(version, body),
-            ApiKey.DescribeCluster: self._cluster,
-            ApiKey.DescribeConfigs: lambda _, version, body: self._configs(version, body),
-            ApiKey.DescribeLogDirs: self._directories,
-            ApiKey.DescribeQuorum: self._quorum,
-            ApiKey.FindCoordinator: self._coordinators,
-            ApiKey.ListGroups: self._groups,
-            ApiKey.ListOffsets: self._offsets,
-            ApiKey.OffsetFetch: self._fetched,
+        self._answers: Mapping[int, Callable[[int, int, bytes], bytes]] = {
+            ApiVersionsResponse.API_KEY: self._api_versions,
+            MetadataResponse.API_KEY: lru_cache(maxsize=1024)(self._metadata),
+            DescribeClusterResponse.API_KEY: self._cluster,
+            DescribeConfigsResponse.API_KEY: lru_cache(maxsize=64)(self._configs),
+            DescribeLogDirsResponse.API_KEY: lru_cache(maxsize=256)(self._log_dirs),
+            DescribeQuorumResponse.API_KEY: self._quorum,
+            FindCoordinatorResponse.API_KEY: self._coordinators,
+            ListGroupsResponse.API_KEY: self._groups,
+            ListOffsetsResponse.API_KEY: self._offsets,
+            OffsetFetchResponse.API_KEY: self._fetched,
         }
 
     def answer(self, broker: int, request: bytes) -> bytes:
         """The response to a request, both with their headers. Raises ValueError for one that is
         not known here."""
         key, version, correlation_id, client_size = struct.unpack_from(">hhih", request)
-        api = ApiKey(key)
-        if version > VERSIONS.get(api, -1):
-            raise ValueError(f"{api.name} of version {version}")
-        self.requests[api.name] += 1
-        is_flexible = version >= FLEXIBLE_SINCE[api]
+        name = ApiKey(key).name
+        response, highest = SPOKEN.get(key, (None, -1))
+        if version > highest:
+            raise ValueError(f"{name} of version {version}")
+        self.requests[name] += 1
+        is_flexible = response.flexible_version_q(version)
         body = request[10 + max(0, client_size) + is_flexible :]
         head = struct.pack(">i", correlation_id)
-        if is_flexible and api is not ApiKey.ApiVersions:
+        if is_flexible and response is not ApiVersionsResponse:
             head += END
-        return head + self._answers[api](broker, version, body)
+        return head + self._answers[key](broker, version, body)
 
     def _names(self) -> Iterator[tuple[int, str]]:
         for number in range(self._layout.topics):
@@ -207,14 +194,14 @@ class Answers:
             ApiVersionsResponse(
                 error_code=0,
                 api_keys=[
-                    key(api_key=api.value, min_version=0, max_version=highest)
-                    for api, highest in VERSIONS.items()
+                    key(api_key=api, min_version=0, max_version=highest)
+                    for api, (_, highest) in SPOKEN.items()
                 ],
             ),
             version,
         )
 
-    def _metadata_of(self, version: int, body: bytes) -> bytes:
+    def _metadata(self, _broker: int, version: int, body: bytes) -> bytes:
         asked = MetadataRequest.decode(body, version=version).topics
         names = self._topics if asked is None else [each.name for each in asked]
         broker = MetadataResponse.MetadataResponseBroker
@@ -247,7 +234,7 @@ class Answers:
             version,
         )
 
-    def _configs_of(self, version: int, body: bytes) -> bytes:
+    def _configs(self, _broker: int, version: int, body: bytes) -> bytes:
         asked = DescribeConfigsRequest.decode(body, version=version).resources
         result = DescribeConfigsResponse.DescribeConfigsResult
         setting = result.DescribeConfigsResourceResult
@@ -269,13 +256,7 @@ class Answers:
             version,
         )
 
-    def _directories(self, broker: int, version: int, _body: bytes) -> bytes:
-        """One, whose replicas never change: encoded once."""
-        if (broker, version) not in self._log_dirs:
-            self._log_dirs[broker, version] = _encoded(self._directory(broker), version)
-        return self._log_dirs[broker, version]
-
-    def _directory(self, broker: int) -> Any:
+    def _log_dirs(self, broker: int, version: int, _body: bytes) -> bytes:
         result = DescribeLogDirsResponse.DescribeLogDirsResult
         topic = result.DescribeLogDirsTopic
         topics = []
@@ -292,11 +273,10 @@ class Answers:
             ]
             if partitions:
                 topics.append(topic(name=name, partitions=partitions))
-        return DescribeLogDirsResponse(
-            results=[
-                result(log_dir="/data", topics=topics, total_bytes=10**12, usable_bytes=5 * 10**11)
-            ]
+        directory = result(
+            log_dir="/data", topics=topics, total_bytes=10**12, usable_bytes=5 * 10**11
         )
+        return _encoded(DescribeLogDirsResponse(results=[directory]), version)
 
     def _quorum(self, _broker: int, version: int, _body: bytes) -> bytes:
         topic = DescribeQuorumResponse.TopicData
@@ -411,7 +391,8 @@ def _first_value(body: bytes) -> int:
     """Where the first partition of a ListOffsets request says what is asked for."""
     asked = Reader(body)
     asked.at = LIST_OFFSETS_HEAD
-    asked.length(), asked.text(), asked.length()
+    for skip in (asked.length, asked.text, asked.length):
+        skip()
     return asked.at + 8
 
 
