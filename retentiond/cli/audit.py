@@ -87,7 +87,7 @@ def audit(  # noqa: PLR0917 - typer hands each option over by its name
     ] = None,
     debug: Debug = False,
 ) -> None:
-    """Show every deletion that was requested, oldest first, with the commits that it rested on.
+    """Show every deletion in the audit log, oldest first, with the commits that it rested on.
 
     Example: retentiond audit --topic orders --since 24h --outcome failed
 

@@ -66,8 +66,8 @@ class GroupRules(Section):
 
     forget_vanished_after_ms: Duration | None = Field(default=None, alias="forget_vanished_after")
     """How long a vanished group holds what it has not read, as in 30d. Only time in which cycles
-    saw that it was gone counts. By default it holds until an operator forgets it. Where `defaults`
-    set a time, a very long one, as 36500d, stands for that."""
+    saw that it was gone counts. By default it holds until an operator forgets it. If `defaults` set
+    a time, a topic takes it back with a very long one, such as 36500d."""
 
 
 class TopicRules(Section):
