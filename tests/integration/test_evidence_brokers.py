@@ -20,6 +20,7 @@ from retentiond.kafka.cluster import KafkaCluster
 from retentiond.kafka.confluent import client
 from retentiond.model import Outcome
 from retentiond.spark.session import SparkSessions
+from retentiond.tools.delete_records.bounds import Targets
 from tests.contract.real import RealDriver
 from tests.faults.held import log_start
 from tests.support.brokers.cycles import Retentiond, Told, deleted_up_to, row_of, told
@@ -59,6 +60,7 @@ def test_coordinators_that_die_between_the_readings_and_move_on_free_no_record(
     three: Three, port: KafkaCluster, spark: SparkSessions, tmp_path: Path
 ) -> None:
     three.lead(OFFSETS_TOPIC, 2)
+    eventually(lambda: not port.coordinator_state().behind)  # else the first reading can't count
     retentiond = Forgetful(port, spark, tmp_path, *TOPICS)
     with ExitStack() as meanwhile:
         report = retentiond.first_cycle(lambda: meanwhile.enter_context(three.killed(2)))
@@ -229,7 +231,12 @@ def test_a_group_whose_records_an_unclean_election_replaced_holds_though_the_log
         )
         assert row_of(report, topic_name).high_watermark == 24
         assert log_start(three.kafka, topic_name) == 0
+        (item,) = Targets(topics=(topic_name,), groups=(group,)).items(port, lambda: port)
+        assert item.outcome is Outcome.FAILED  # of `delete-records --to-committed`
+        assert "was lost, and other records are in its place" in str(item.error)
 
         three.read(group, topic_name, 24)
+        (item,) = Targets(topics=(topic_name,), groups=(group,)).items(port, lambda: port)
+        assert item.target == 24
         report = eventually(retentiond.cycle, lambda found: found.plan.complete)
         assert deleted_up_to(report, topic_name) == log_start(three.kafka, topic_name) == 24

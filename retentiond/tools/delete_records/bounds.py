@@ -17,15 +17,19 @@ from retentiond.formatting import parse_duration, parse_time
 from retentiond.kafka.interface import (
     AGE_NOT_YET_KNOWN,
     NOT_ANSWERED,
+    EpochEnd,
     OffsetBound,
+    PartitionEpoch,
     TopicDescription,
 )
-from retentiond.model import Failure, TopicPartition
+from retentiond.model import Commit, Failure, TopicPartition
 from retentiond.tools.delete_records.offsets_file import read_offsets_file
 from retentiond.tools.delete_records.partitions import Item, LookUps, TopicSource, describe, find
 
-CommitsByGroup = Mapping[str, Mapping[TopicPartition, int | None]]
-"""The commits of each group; None for a commit that could not be read."""
+CommitsByGroup = Mapping[str, Mapping[TopicPartition, Commit]]
+
+EpochEnds = Mapping[PartitionEpoch, EpochEnd | Failure | None]
+"""As `Kafka.epoch_ends` returns them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,7 @@ class Bounds:
 def read_commits(kafka: LookUps, groups: Collection[str]) -> CommitsByGroup:
     """The commits of each group. Raises `KafkaUnavailable` if a group can't be read."""
     answers = kafka.commits(groups)
-    commits: dict[str, dict[TopicPartition, int | None]] = {}
+    commits: dict[str, dict[TopicPartition, Commit]] = {}
     for group in groups:
         answer = answers.get(group, NOT_ANSWERED)
         if isinstance(answer, Failure):
@@ -51,7 +55,7 @@ def read_commits(kafka: LookUps, groups: Collection[str]) -> CommitsByGroup:
                 "try again, or check DESCRIBE on the group"
             )
         commits[group] = {
-            TopicPartition(commit.topic, commit.partition): commit.offset for commit in answer
+            TopicPartition(commit.topic, commit.partition): commit for commit in answer
         }
     return commits
 
@@ -65,6 +69,7 @@ def work_out(kafka: LookUps, topics: Sequence[str], bounds: Bounds) -> list[Item
     starts = kafka.offsets(partitions, OffsetBound.LOG_START)
     high = kafka.offsets(partitions, OffsetBound.HIGH_WATERMARK)
     stable = kafka.offsets(partitions, OffsetBound.LAST_STABLE)
+    epoch_ends = _epoch_ends(kafka, partitions, bounds.commits)
     times: Mapping[TopicPartition, int | Failure | None] = {}
     if bounds.before_ms is not None:
         times = _offsets_at(kafka, dict.fromkeys(partitions, bounds.before_ms))
@@ -72,6 +77,7 @@ def work_out(kafka: LookUps, topics: Sequence[str], bounds: Bounds) -> list[Item
         _bounded(
             item,
             bounds.commits,
+            epoch_ends,
             start=starts[item.at],
             high=high[item.at],
             stable=stable[item.at],
@@ -79,6 +85,19 @@ def work_out(kafka: LookUps, topics: Sequence[str], bounds: Bounds) -> list[Item
         )
         for item in items
     ]
+
+
+def _epoch_ends(
+    kafka: LookUps, partitions: Collection[TopicPartition], commits_by_group: CommitsByGroup
+) -> EpochEnds:
+    """What the leaders say of the leader epochs that the commits on these partitions name."""
+    named = {
+        PartitionEpoch(at, commit.leader_epoch)
+        for commits in commits_by_group.values()
+        for at in partitions
+        if (commit := commits.get(at)) is not None and commit.leader_epoch is not None
+    }
+    return kafka.epoch_ends(named) if named else {}
 
 
 def _offsets_at(
@@ -117,6 +136,7 @@ def _all_partitions(kafka: LookUps, topics: Sequence[str]) -> list[Item]:
 def _bounded(
     item: Item,
     commits_by_group: CommitsByGroup,
+    epoch_ends: EpochEnds,
     *,
     start: int | Failure,
     high: int | Failure,
@@ -135,21 +155,54 @@ def _bounded(
     end = min(stable, high)
     target = end if by_time is None else min(end, by_time)
     for group, commits in commits_by_group.items():
-        committed = commits.get(item.at)
-        if committed is None:
+        commit = commits.get(item.at)
+        if commit is None or commit.offset is None:
             return _without_commit(seen, group, commits)
-        if committed > high:
+        if commit.offset > high:
             return seen.failed(
-                f"group {group!a}: its commit {committed} is beyond the high watermark {high}; "
+                f"group {group!a}: its commit {commit.offset} is beyond the high watermark {high}; "
                 "nothing was deleted: see whether the topic was recreated, or reset the group"
             )
-        target = min(target, committed)
+        why = _why_replaced(commit.offset, commit.leader_epoch, item.at, epoch_ends)
+        if why is not None and commit.offset > start:
+            return seen.failed(
+                f"group {group!a}: {why}; nothing was deleted: let the group read on, or reset it"
+            )
+        target = min(target, commit.offset)
     if target <= start:
         return seen.left_out(f"nothing to delete: it begins at {start}, and {target} is the bound")
     return replace(seen, target=target)
 
 
-def _without_commit(item: Item, group: str, commits: Mapping[TopicPartition, int | None]) -> Item:
+def _why_replaced(
+    committed: int, leader_epoch: int | None, at: TopicPartition, epoch_ends: EpochEnds
+) -> str | None:
+    """Why a group may have read other records than those that are there. None if it has read these,
+    or its client has committed no leader epoch.
+
+    After an unclean election other records take the offsets of lost ones. In the present log the
+    commit's epoch, or the last known one before it, must end at the commit or, the same epoch,
+    above it (KIP-101).
+    """
+    if leader_epoch is None:
+        return None
+    end = epoch_ends.get(PartitionEpoch(at, leader_epoch), NOT_ANSWERED)
+    if end is None:  # it has not ended
+        return None
+    if isinstance(end, Failure):
+        return f"leader epoch {leader_epoch} of its commit can't be looked up ({end})"
+    if end.end_offset is not None and (
+        end.end_offset == committed
+        or (end.end_offset > committed and end.known_epoch == leader_epoch)
+    ):
+        return None
+    return (
+        f"what it has read up to {committed} in leader epoch {leader_epoch} was lost, and other "
+        "records are in its place"
+    )
+
+
+def _without_commit(item: Item, group: str, commits: Mapping[TopicPartition, Commit]) -> Item:
     """The item for a partition where the group has no commit. If it has commits on other
     partitions of the topic, it may have read nothing here yet; if not, it is no reader of the
     topic."""

@@ -166,7 +166,7 @@ def _refuse_same_partition(items: tuple[Item, ...]) -> None:
 
 
 def _unknown_fields(document: Mapping[str, Any], entries: list[Any]) -> Iterator[str]:
-    for name in document.keys() - {"version", "partitions"}:
+    for name in sorted(document.keys() - {"version", "partitions"}):
         yield f"{name}: this field is unknown and changes nothing"
     for at, entry in enumerate(entries):
         for name in [key for key in entry if key not in FIELDS]:

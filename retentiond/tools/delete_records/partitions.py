@@ -15,7 +15,9 @@ from typing import Protocol
 from retentiond.kafka.interface import (
     KAFKAS_HIGH_WATERMARK,
     NO_SUCH_TOPIC,
+    EpochEnd,
     OffsetBound,
+    PartitionEpoch,
     Target,
     TopicConfig,
     TopicDescription,
@@ -43,6 +45,10 @@ class LookUps(TopicSource, Protocol):
     ) -> Mapping[TopicPartition, int | Failure | None]: ...
 
     def commits(self, groups: Collection[str]) -> Mapping[str, Sequence[Commit] | Failure]: ...
+
+    def epoch_ends(
+        self, asked: Collection[PartitionEpoch]
+    ) -> Mapping[PartitionEpoch, EpochEnd | Failure | None]: ...
 
 
 @dataclass(frozen=True, slots=True)

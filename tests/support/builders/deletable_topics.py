@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 
 from retentiond.kafka.interface import (
     DeleteFailure,
+    EpochEnd,
     OffsetBound,
+    PartitionEpoch,
     RequestResult,
     Target,
     TopicConfig,
@@ -39,6 +41,7 @@ class Deletable:
     times: Mapping[TopicPartition, int | Failure | None] = field(default_factory=dict)
     configs: Mapping[str, TopicConfig | Failure] = field(default_factory=dict)
     committed: Mapping[str, Sequence[Commit] | Failure] = field(default_factory=dict)
+    epochs: Mapping[int, EpochEnd | Failure | None] = field(default_factory=dict)
     answers: Iterator[Mapping[TopicPartition, Answer] | Exception] = field(
         default_factory=lambda: iter(())
     )
@@ -65,6 +68,15 @@ class Deletable:
 
     def commits(self, groups: Collection[str]) -> Mapping[str, Sequence[Commit] | Failure]:
         return {group: self.committed[group] for group in groups if group in self.committed}
+
+    def epoch_ends(
+        self, asked: Collection[PartitionEpoch]
+    ) -> Mapping[PartitionEpoch, EpochEnd | Failure | None]:
+        return {
+            each: self.epochs[each.leader_epoch]
+            for each in asked
+            if each.leader_epoch in self.epochs
+        }
 
     def offsets_at(
         self, timestamps_ms: Mapping[TopicPartition, int]

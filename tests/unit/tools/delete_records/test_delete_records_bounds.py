@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from retentiond.errors import KafkaUnavailable, UsageError
-from retentiond.kafka.interface import AGE_NOT_YET_KNOWN, OffsetBound
+from retentiond.kafka.interface import AGE_NOT_YET_KNOWN, EpochEnd, OffsetBound
 from retentiond.model import Commit, Failure, Outcome, TopicPartition
 from retentiond.tools.delete_records.bounds import (
     Bounds,
@@ -46,13 +46,16 @@ def cluster(
     )
 
 
+OTHER, PAYMENTS = TopicPartition("orders", 1), TopicPartition("payments", 0)
+
+
 def of(asked: Deletable, bounds: Bounds = BY_TIME) -> Item:
     (item,) = work_out(asked, ["orders"], bounds)
     return item
 
 
 def committed(**offsets: int | None) -> Bounds:
-    return Bounds(commits={group: {AT: offset} for group, offset in offsets.items()})
+    return Bounds(commits={group: {AT: Commit(*AT, each)} for group, each in offsets.items()})
 
 
 def test_records_before_the_first_younger_one_go() -> None:
@@ -98,7 +101,7 @@ def test_of_time_and_commits_the_smaller_one_counts() -> None:
     ("bounds", "reason"),
     [
         (
-            Bounds(commits={"a": {AT: 9}, "b": {TopicPartition("orders", 1): 9}}),
+            Bounds(commits={"a": {AT: Commit(*AT, 9)}, "b": {OTHER: Commit(*OTHER, 9)}}),
             "group 'b': it has no commit here",
         ),
         (committed(a=9, b=2), "nothing to delete: it begins at 2, and 2 is the bound"),
@@ -116,7 +119,7 @@ def test_a_partition_is_left_out_with_the_reason(bounds: Bounds, reason: str) ->
     ("bounds", "reason"),
     [
         (
-            Bounds(commits={"a": {AT: 9}, "b": {TopicPartition("payments", 0): 9}}),
+            Bounds(commits={"a": {AT: Commit(*AT, 9)}, "b": {PAYMENTS: Commit(*PAYMENTS, 9)}}),
             "group 'b': it has no commit on this topic",
         ),
         (committed(a=9, b=None), "group 'b': its commit can't be read"),
@@ -130,6 +133,42 @@ def test_a_group_that_cant_have_consumed_this_topic_fails_the_partition(
     assert (item.outcome, item.is_pending, item.records) == (Outcome.FAILED, False, 0)
     assert str(item.error).startswith(reason)
     assert "nothing was deleted" in str(item.error)
+
+
+@pytest.mark.parametrize(
+    ("end", "target"),
+    [
+        (None, 6),  # the leader's own epoch, which has not ended
+        (EpochEnd(3, 6), 6),
+        (EpochEnd(3, 9), 6),
+        (EpochEnd(2, 6), 6),
+        (EpochEnd(3, 5), None),  # the log has grown past the commit in another epoch
+        (EpochEnd(2, 9), None),  # the offset was written in an earlier epoch
+        (EpochEnd(None, None), None),
+        (UNREADABLE, None),
+    ],
+)
+def test_a_group_that_read_records_which_were_lost_fails_the_partition(
+    end: EpochEnd | Failure | None, target: int | None
+) -> None:
+    bounds = Bounds(commits={"a": {AT: Commit(*AT, 6, leader_epoch=3)}})
+    item = of(replace(cluster(), epochs={3: end}), bounds)
+    assert item.target == target
+    if target is None:
+        assert item.outcome is Outcome.FAILED
+        assert str(item.error).startswith("group 'a': ")
+        assert "nothing was deleted" in str(item.error)
+
+
+def test_a_leader_that_says_nothing_of_a_leader_epoch_fails_the_partition() -> None:
+    bounds = Bounds(commits={"a": {AT: Commit(*AT, 6, leader_epoch=3)}})
+    assert "can't be looked up (NOT_ANSWERED" in str(of(cluster(), bounds).error)
+
+
+def test_a_lost_log_that_the_group_has_not_gone_past_is_no_matter() -> None:
+    bounds = Bounds(commits={"a": {AT: Commit(*AT, 2, leader_epoch=3)}})
+    item = of(replace(cluster(), epochs={3: EpochEnd(None, None)}), bounds)
+    assert item.error == "nothing to delete: it begins at 2, and 2 is the bound"
 
 
 @pytest.mark.parametrize(
@@ -189,7 +228,7 @@ def test_what_comes_no_further_in_remote_storage_fails() -> None:
 def test_commits_that_cant_be_read_refuse_everything() -> None:
     commits = [Commit("orders", 0, 4), Commit("orders", 1, None)]
     asked = replace(cluster(), committed={"a": commits, "b": UNREADABLE})
-    assert read_commits(asked, ["a"]) == {"a": {AT: 4, TopicPartition("orders", 1): None}}
+    assert read_commits(asked, ["a"]) == {"a": {AT: commits[0], OTHER: commits[1]}}
     for group in ("b", "c"):  # of which the answer says nothing
         with pytest.raises(KafkaUnavailable, match=f"the commits of group '{group}' can't be read"):
             read_commits(asked, ["a", group])
