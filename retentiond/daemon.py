@@ -34,7 +34,6 @@ from retentiond.errors import (
 from retentiond.history.hourly import Hourly
 from retentiond.history.keeper import HistoryKeeper
 from retentiond.kafka.cluster import Observer
-from retentiond.model import DeletionOutcome
 from retentiond.reload import Reload
 from retentiond.schedule import EveryInterval, background_scheduler
 from retentiond.state.audit_file import log_bytes
@@ -44,7 +43,7 @@ from retentiond.state.state_dir import usable_bytes
 from retentiond.tell import logs, metric_definitions
 from retentiond.tell.causes import Causes, sentence_of
 from retentiond.tell.exposition import Exposition
-from retentiond.tell.logs import log_cycle, log_deletions
+from retentiond.tell.logs import log_report, log_settled
 from retentiond.tell.metrics import HistoryMetrics, LogMetrics, Metrics
 from retentiond.tell.page.routes import status_page
 from retentiond.tell.report import CycleReport
@@ -212,6 +211,14 @@ class Daemon:
         )
 
     def _tick(self) -> None:
+        """The scheduler tells nobody of what a job raises."""
+        try:
+            self._cycle_with_upkeep()
+        except Exception as error:  # noqa: BLE001 - a bug must not end cycles in silence
+            self._failed(error, exc_info=True)
+            release_frames(error)
+
+    def _cycle_with_upkeep(self) -> None:
         self._idle.clear()
         # Spark may take its time twice: to start, and for a plan.
         spark_s = self._in_force.spark.timeout_ms / 1000
@@ -247,8 +254,7 @@ class Daemon:
             if self._stop.is_set():  # asked only now: whoever sets it waits for idle next
                 return False
             self._adopt()
-            for outcome in self._engine.reconcile(self._state):
-                self._log.info(logs.DELETION_SETTLED, **_facts_of(outcome))
+            log_settled(self._log, self._engine.reconcile(self._state))
             report, finished = self._engine.run_cycle(self._state)
         except Stopped:
             return False
@@ -273,11 +279,7 @@ class Daemon:
             write_held(self._state_dir, self._metrics.held())
         self._status.publish(report)
         self._exposition.renew()
-        for outcome in report.failed:
-            self._log.warning(logs.DELETION_UNCLEAR, **_facts_of(outcome))
-        if self._engine.config.audit.log:
-            log_deletions(self._log, report)
-        log_cycle(self._log, report)
+        log_report(self._log, report, each_deletion=self._engine.config.audit.log)
         if report.disk.relief:
             self._hurry(self._engine.config.schedule.under_pressure_ms)
         if report.failure is not None:  # after something was deleted: its figures count
@@ -401,12 +403,3 @@ class Daemon:
         closing.start()
         closing.join(max(0.0, give_up_at - time.monotonic()))
         return not closing.is_alive()
-
-
-def _facts_of(outcome: DeletionOutcome) -> dict[str, object]:
-    return {
-        "topic": outcome.topic,
-        "partition": outcome.partition,
-        "outcome": outcome.outcome.value,
-        "error": outcome.error,
-    }

@@ -83,7 +83,7 @@ def run_once(path: Path, output: Output) -> bool:
         with one_engine(loaded, doing="running a cycle") as engine:
             engine.warm_up()
             try:
-                engine.reconcile(state)
+                logs.log_settled(log, engine.reconcile(state))
                 report, finished = engine.run_cycle(state)
             except StateError as error:
                 if not isinstance(error, StateOfOtherCluster):
@@ -92,9 +92,7 @@ def run_once(path: Path, output: Output) -> bool:
         history.see(finished)
         history.keep()
         try:
-            if loaded.audit.log:
-                logs.log_deletions(log, report)
-            logs.log_cycle(log, report)
+            logs.log_report(log, report, each_deletion=loaded.audit.log)
             show(report, output, with_outcomes=True)
             engine.prune(state)
         except StateError as error:  # the cycle is over, and is what counts

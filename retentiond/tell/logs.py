@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Iterable, MutableMapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO, cast
@@ -17,6 +17,7 @@ import structlog
 
 from retentiond.errors import RetentiondError
 from retentiond.formatting import printable
+from retentiond.model import DeletionOutcome
 from retentiond.tell.log_writer import LogWriter
 from retentiond.tell.report import CycleReport, figures, outcome_document, row_document
 
@@ -114,7 +115,7 @@ def _is_not_from_py4j(record: logging.LogRecord) -> bool:
 
 
 STARTED = "retentiond.started"
-"""The daemon has started: version, config, http address, interval, dry_run."""
+"""The daemon has started: versions, bootstrap servers, interval, dry_run, state_dir, port."""
 
 CYCLE = "retentiond.cycle"
 """One line for each cycle: its result, its figures and seconds by step."""
@@ -127,7 +128,7 @@ CYCLE_RECOVERED = "retentiond.cycle_recovered"
 """Cycles no longer fail: how many tries had failed."""
 
 DELETION_UNCLEAR = "retentiond.deletion_unclear"
-"""A deletion failed or its outcome is unknown: topic, partition, cutoff, error."""
+"""A deletion failed or its outcome is unknown: topic, partition, outcome, error."""
 
 DELETION_SETTLED = "retentiond.deletion_settled"
 """A deletion that an earlier cycle or run left open has an outcome now."""
@@ -176,6 +177,31 @@ STOPPING = "retentiond.stopping"
 
 STOPPED = "retentiond.stopped"
 """The daemon has ended: whether a cycle was abandoned during a reading."""
+
+
+def log_settled(log: Any, outcomes: Iterable[DeletionOutcome]) -> None:
+    """Logs a line for each deletion of earlier cycles that has an outcome now."""
+    for outcome in outcomes:
+        log.info(DELETION_SETTLED, **_facts_of(outcome))
+
+
+def log_report(log: Any, report: CycleReport, *, each_deletion: bool) -> None:
+    """Logs the cycle's line, after one for each deletion that failed or may have, and with
+    ``each_deletion`` one for each deletion that the guard approved."""
+    for outcome in report.failed:
+        log.warning(DELETION_UNCLEAR, **_facts_of(outcome))
+    if each_deletion:
+        log_deletions(log, report)
+    log_cycle(log, report)
+
+
+def _facts_of(outcome: DeletionOutcome) -> dict[str, object]:
+    return {
+        "topic": outcome.topic,
+        "partition": outcome.partition,
+        "outcome": outcome.outcome.value,
+        "error": outcome.error,
+    }
 
 
 def log_deletions(log: Any, report: CycleReport) -> None:

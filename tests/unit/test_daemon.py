@@ -27,6 +27,7 @@ from retentiond.model import DeletionOutcome, Outcome, Reason
 from retentiond.state.operator_actions import Pause, remove_pause, write_pause
 from retentiond.state.state import LastComplete, write_last_complete
 from retentiond.tell import logs
+from retentiond.tell.metrics import Metrics
 from retentiond.tell.report import CycleReport, figures
 from retentiond.tell.web import STUCK_S
 from tests.support.builders.daemons import Bench, Step, live, settings, until
@@ -313,6 +314,26 @@ def test_a_failure_after_a_recovery_is_said_again() -> None:
 def test_an_unexpected_exception_does_not_end_the_daemon_and_is_shown_whole() -> None:
     def play(bench: Bench) -> None:
         bench.tick(failing(ZeroDivisionError("a bug")))
+        bench.tick(report)
+
+    bench = live(play)
+    (line,) = bench.events(logs.CYCLE_FAILED)
+    assert (line["error"], line["exc_info"]) == ("a bug", True)
+    assert len(bench.events(logs.CYCLE)) == 1
+
+
+def test_an_unexpected_exception_after_the_cycle_is_shown_whole_and_it_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The scheduler would tell nobody."""
+
+    def observe(*_: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    def play(bench: Bench) -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(Metrics, "observe_cycle", observe)
+            bench.tick(report)
         bench.tick(report)
 
     bench = live(play)

@@ -12,7 +12,11 @@ import pytest
 import structlog
 
 from retentiond.cli.main import main
+from retentiond.config import Spark
 from retentiond.cycle import CycleEnd
+from retentiond.history.ask import rows
+from retentiond.model import DeletionOutcome
+from retentiond.spark.session import SparkSessions
 from retentiond.tell import logs
 from retentiond.tell.report import CycleReport
 from tests.support.builders.histories import World
@@ -44,6 +48,7 @@ class OneCycle:
 
     def __init__(self, of: CycleReport) -> None:
         self.run_cycle = lambda _state: CycleEnd(of, World().seen())
+        self.reconcile: Callable[..., tuple[DeletionOutcome, ...]] = lambda _state: ()
 
     def __getattr__(self, _name: str) -> Callable[..., None]:
         return lambda *_: None
@@ -76,6 +81,35 @@ def command(
     root.handlers[:] = handlers
     for name, old in levels.items():
         logging.getLogger(name).setLevel(old)
+
+
+class LastingSpark:
+    """A session that no question ends."""
+
+    def __init__(self, sessions: SparkSessions) -> None:
+        self.use = sessions.use
+
+    def begin(self) -> None:
+        pass
+
+    def stop(self) -> None:
+        pass
+
+
+@pytest.fixture(scope="session")
+def lasting_spark() -> Iterator[LastingSpark]:
+    sessions = rows.sessions_for(Spark())
+    yield LastingSpark(sessions)
+    sessions.stop()
+
+
+@pytest.fixture(autouse=True)
+def one_spark(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Questions about the past share a session, because a new JVM is slow. The questions of
+    test_cli_past_clusters.py start and end their own, as users' do."""
+    if request.node.get_closest_marker("spark"):
+        spark = request.getfixturevalue("lasting_spark")
+        monkeypatch.setattr(rows, "sessions_for", lambda _: spark)
 
 
 @pytest.fixture

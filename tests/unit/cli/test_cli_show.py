@@ -256,6 +256,26 @@ def test_its_exit_code_says_whether_what_was_planned_was_done(
     assert command("run", "--once", "--config", config).code == code
 
 
+def test_it_logs_what_became_of_earlier_deletions_and_what_nobody_knows_of_its_own(
+    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    cycle = OneCycle(report([row("orders")], [outcome("orders", what=Outcome.UNKNOWN)]))
+    cycle.reconcile = lambda _state: (outcome("clicks", 7),)
+    monkeypatch.setattr("retentiond.engine.Engine", lambda *_, **__: cycle)
+    config = tmp_path / "retentiond.yaml"
+    config.write_text(f"{CONFIG}state_dir: {tmp_path / 'state'}\n")
+    lines = [
+        json.loads(line)
+        for line in command("run", "--once", "--config", config).err.split("\n")
+        if line
+    ]
+    told = [(each["event"], each["topic"], each["outcome"]) for each in lines if "outcome" in each]
+    assert told == [
+        ("retentiond.deletion_settled", "clicks", "deleted"),
+        ("retentiond.deletion_unclear", "orders", "unknown"),
+    ]
+
+
 def test_where_not_every_group_counts_a_line_below_the_plan_says_so(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
