@@ -42,6 +42,9 @@ BOUNDS_PER_REQUEST = 20_000
 TIMES_PER_REQUEST = 5000
 """A look-up by time reads an index, from the disk if it must."""
 
+EPOCHS_FOR_CLIENTS = 3
+"""The first version of OffsetForLeaderEpoch that tells a client from a replica (Kafka 2.3)."""
+
 SILENT_LEADER = Failure("LEADER_NOT_AVAILABLE", "the partition's leader does not answer")
 
 NO_OFFSET_AT_TIME = -1
@@ -274,7 +277,7 @@ def _epochs_request(wanted: Mapping[str, Sequence[OffsetQuery]]) -> Any:
             )
             for name, partitions in wanted.items()
         ],
-        min_version=3,  # the first that tells a client from a replica (Kafka 2.3)
+        min_version=EPOCHS_FOR_CLIENTS,
     )
 
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from retentiond.act.evidence import Evidence
 from retentiond.act.rule import candidates, counting
 from retentiond.config import TopicPolicy
+from retentiond.disks.predictions import is_tiered
 from retentiond.errors import KafkaUnavailable, UsageError
 from retentiond.formatting import DAY_MS, HOUR_MS, MINUTE_MS
 from retentiond.kafka.interface import Kafka
@@ -54,7 +55,10 @@ def evidence(
     ahead: Mapping[TopicPartition, Ahead] = {}
     try:
         brokers = kafka.broker_configs([CHECK_INTERVAL, DELETE_DELAY])
-        ahead = dated_ahead(kafka, partitions, snapshot.taken_at_ms)
+        # Of a tiered topic a look-up may find a lower offset, and would read remote storage.
+        tiered = {topic.name for topic in snapshot.topics if is_tiered(topic)}
+        local = [at for at in partitions if at.topic not in tiered]
+        ahead = dated_ahead(kafka, local, snapshot.taken_at_ms)
     except KafkaUnavailable:
         pass  # the explanation says so, or leaves the subject out
     return ExplainedPlan(report, snapshot, remembered, brokers, ahead)

@@ -25,7 +25,10 @@ from retentiond.kafka.errors.remedies import (
     ConnectionProblem,
     unavailable,
 )
+from retentiond.kafka.groups.coordinators import FIND_COORDINATOR_BATCHED
+from retentiond.kafka.offsets.lookups import EPOCHS_FOR_CLIENTS
 from retentiond.kafka.settings.properties import ClientSettings
+from retentiond.kafka.wire.by_hand import BATCHED_OFFSETS, LIST_OFFSETS_VERSION
 from retentiond.model import Failure
 from retentiond.tools.doctor.finding import (
     Clocks,
@@ -121,12 +124,13 @@ NO_COMPLETE_CYCLE = "no cycle can be completed"
 
 REQUIRED_APIS = (
     RequiredApi("Metadata", NO_COMPLETE_CYCLE),
-    RequiredApi("ListOffsets", NO_COMPLETE_CYCLE, version=1),
-    RequiredApi("FindCoordinator", NO_COMPLETE_CYCLE),
+    RequiredApi("ListOffsets", NO_COMPLETE_CYCLE, version=LIST_OFFSETS_VERSION),
+    RequiredApi("FindCoordinator", NO_COMPLETE_CYCLE, version=FIND_COORDINATOR_BATCHED),
     RequiredApi("DescribeConfigs", NO_COMPLETE_CYCLE, version=1),
     RequiredApi("ListGroups", NO_COMPLETE_CYCLE),
     RequiredApi("DescribeGroups", NO_COMPLETE_CYCLE),
-    RequiredApi("OffsetFetch", NO_COMPLETE_CYCLE, version=2),
+    RequiredApi("OffsetFetch", NO_COMPLETE_CYCLE, version=BATCHED_OFFSETS),
+    RequiredApi("OffsetForLeaderEpoch", NO_COMPLETE_CYCLE, version=EPOCHS_FOR_CLIENTS),
     RequiredApi("DeleteRecords", "nothing can be deleted"),
     RequiredApi("DescribeLogDirs", "bytes on disk are not known", Level.WARNING),
 )

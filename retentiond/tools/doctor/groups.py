@@ -303,15 +303,16 @@ def check_external(
             "out of the topic's groups.external",
         )
         if beyond := _beyond_end(position, named, logs):
+            held = sorted({at.topic for at in beyond})
             yield Finding(
                 Level.PROBLEM,
                 subject,
                 "its position lies beyond the end, so "
-                f"{first_names(sorted({at.topic for at in beyond}))} is held: "
+                f"{first_names(held)} {'is' if len(held) == 1 else 'are'} held: "
                 f"{'; '.join(sorted(beyond.values())[:MOST_SHOWN])}",
                 "see that the place under groups.external tells next offsets of this very cluster, "
                 "and whether the topic was recreated",
-                tuple(sorted({at.topic for at in beyond})),
+                tuple(held),
             )
             continue
         yield ok(

@@ -115,12 +115,14 @@ def check_segments(
     much is deleted. ``options``: `retentiond.tell.reasons.tool_options`."""
     surely: list[SlowRoll] = []
     perhaps: list[SlowRoll] = []
+    is_all_known = True
     tiered = [topic.reading.name for topic in topics if is_tiered(topic.reading)]
     yield from about(Level.OK, "topic", tiered, TIERED)
     local = [topic for topic in topics if not is_tiered(topic.reading)]
     for topic in local:
         config, policy = topic.reading.config, topic.reading.policy
         if config is None or config.segment_bytes is None or config.segment_ms is None:
+            is_all_known = False
             continue  # another check reports an unreadable configuration
         if not isinstance(policy, TopicPolicy):
             continue
@@ -128,6 +130,7 @@ def check_segments(
         partitions = [logs[TopicPartition(name, number)] for number in topic.partitions]
         unreadable = next((each for each in partitions if isinstance(each, Failure)), None)
         if unreadable is not None:
+            is_all_known = False
             yield unchecked(f"segments of {name}", unreadable)
         times = [
             open_time
@@ -153,7 +156,7 @@ def check_segments(
     yield from _slow_roll_finding(
         "may stay open for up to", [(each, each.open.at_most_ms) for each in perhaps], options
     )
-    if local and not surely and not perhaps:
+    if local and is_all_known and not surely and not perhaps:
         yield ok("segments", "what is deleted leaves the disk within a day, or the retention")
 
 

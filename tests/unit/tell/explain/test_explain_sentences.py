@@ -184,6 +184,19 @@ def test_the_first_record_ahead_is_measured_and_not_a_later_one(kafka: FakeClust
     assert dated_ahead(kafka, [ORDERS], kafka.now_ms) == {ORDERS: Ahead(0, HOUR_MS)}
 
 
+def test_of_a_tiered_topic_no_record_ahead_is_looked_for(
+    kafka: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer may be a lower offset there, which is not dated ahead."""
+    kafka.produce("orders", 0, 1, timestamp_ms=kafka.now_ms + DAY_MS)
+    settings = kafka.topic_configs(["orders"])["orders"]
+    assert isinstance(settings, TopicConfig)
+    tiered = replace(settings, remote_storage=True)
+    assert evidence(kafka, tmp_path).ahead
+    monkeypatch.setattr(kafka, "topic_configs", lambda names: dict.fromkeys(names, tiered))
+    assert not evidence(kafka, tmp_path).ahead
+
+
 def test_a_partition_whose_look_up_fails_is_left_out(kafka: FakeCluster) -> None:
     kafka.fail("offsets_at", ORDERS, Failure("TIMED_OUT", "no answer"))
     assert dated_ahead(kafka, [ORDERS], kafka.now_ms) == {}

@@ -83,6 +83,17 @@ def test_a_broker_without_delete_records_is_a_problem_and_named() -> None:
     assert "nothing can be deleted" in found.sentence
 
 
+@pytest.mark.parametrize(
+    ("api", "up_to"),
+    [("ListOffsets", 6), ("OffsetFetch", 7), ("FindCoordinator", 3), ("OffsetForLeaderEpoch", 2)],
+)
+def test_a_broker_that_takes_older_requests_only_is_a_problem(api: str, up_to: int) -> None:
+    older = ApiVersions({**SPOKEN, api: up_to}, (4, 2))
+    found = only(check_apis(brokers(broker(1, api_versions=older))))
+    assert (found.level, found.subject) == (Level.PROBLEM, "broker 1")
+    assert api in found.sentence
+
+
 def test_a_broker_that_does_not_tell_the_bytes_is_a_warning() -> None:
     api_versions = without("DescribeLogDirs")
     assert bad(check_apis(brokers(broker(1, api_versions=api_versions)))) == [

@@ -141,7 +141,12 @@ def test_several_topics_are_one_finding_and_the_slowest_come_first() -> None:
 def test_a_partition_that_could_not_be_read_is_said() -> None:
     unread = Failure("LEADER_NOT_AVAILABLE", "no leader")
     found = list(check_segments([topic("orders", ORDERS)], {AT: unread}, OPTIONS))
-    assert [each.subject for each in found if each.level is Level.WARNING] == ["segments of orders"]
+    assert [(each.level, each.subject) for each in found] == [(Level.WARNING, "segments of orders")]
+
+
+def test_where_a_configuration_is_not_known_nothing_is_said_to_be_well() -> None:
+    unknown = topic("orders", ORDERS, segment_ms=None)
+    assert not [*check_segments([unknown], {AT: log()}, OPTIONS)]
 
 
 def test_of_a_tiered_topic_it_says_what_that_means_instead() -> None:
