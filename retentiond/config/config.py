@@ -241,6 +241,10 @@ class Config(Section):
         look.add_files(())
         return look
 
+    def policies_about(self, topic: str) -> tuple[TopicPolicy, ...]:
+        """As `Policies.of_entries_about`."""
+        return self._policies.of_entries_about(topic)
+
     def policy_for(self, topic: str) -> TopicPolicy | PolicyConflict | None:
         """The policy of an enabled topic; None where nothing enables it."""
         return self._policies.policy_for(topic)

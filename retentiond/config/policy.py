@@ -116,6 +116,15 @@ class Policies:
         """Whether an entry is about the topic, be it that it switches it off."""
         return topic in self._by_name or any(each.matches(topic) for each in self._by_pattern)
 
+    def of_entries_about(self, topic: str) -> tuple[TopicPolicy, ...]:
+        """The different policies of the entries about the topic: those that enable it, or else all
+        of them."""
+        exact = self._by_name.get(topic)
+        entries = [exact] if exact else [each for each in self._by_pattern if each.matches(topic)]
+        policies = [each.policy for each in entries]
+        enabling = [policy for policy in policies if policy.enabled] or policies
+        return tuple(each for at, each in enumerate(enabling) if each not in enabling[:at])
+
     def _work_out(self, topic: str) -> TopicPolicy | PolicyConflict | None:
         if exact := self._by_name.get(topic):
             return exact.policy if exact.policy.enabled else None

@@ -189,7 +189,8 @@ def tried_policy(config: Config, changes: Sequence[str]) -> TriedPolicy:
 
 
 def _changed(config: Config, topic: str, settings: dict[str, Any]) -> TopicPolicy:
-    """The topic's policy with these settings. It refines ``defaults`` if the topic has none."""
+    """The topic's policy with these settings, also if it enables nothing. They refine ``defaults``
+    if no entry is about the topic. Raises `ConfigError`, also if patterns contradict each other."""
     for key in ("name", "pattern"):
         if key in settings:
             raise ConfigError(
@@ -201,10 +202,13 @@ def _changed(config: Config, topic: str, settings: dict[str, Any]) -> TopicPolic
     except ValidationError as error:
         first = error.errors()[0]
         raise ConfigError(sentence_of(first), path=f"--set {topic}:{path_of(first)}") from None
-    policy = config.policy_for(topic)
-    if not isinstance(policy, TopicPolicy):
-        policy = refined(TopicPolicy(), config.defaults)
-    return _with_pressure_at_most(refined(policy, entry), topic, entry.key_of_pressure)
+    policies = config.policies_about(topic) or (refined(TopicPolicy(), config.defaults),)
+    if len(policies) > 1:
+        raise ConfigError(
+            "several patterns treat the topic differently; try a file that names it, with --policy",
+            path=f"--set {topic}",
+        )
+    return _with_pressure_at_most(refined(policies[0], entry), topic, entry.key_of_pressure)
 
 
 def _with_pressure_at_most(policy: TopicPolicy, topic: str, written: str | None) -> TopicPolicy:

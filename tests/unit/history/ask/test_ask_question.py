@@ -9,6 +9,7 @@ import pytest
 
 from retentiond.config import Config, ExternalReader, TopicPolicy
 from retentiond.config.pattern import Pattern
+from retentiond.errors import ConfigError
 from retentiond.history.ask.question import TopicQuestion, tried_policy
 
 IN_FORCE = TopicPolicy(enabled=True, consumed_retention_ms=1000)
@@ -112,6 +113,37 @@ def test_only_can_be_tried_by_set() -> None:
     tried = tried_policy(config, ["orders:groups.only=['bill.*']"]).policy_for("orders")
     assert isinstance(tried, TopicPolicy)
     assert tried.only_groups == "bill.*"
+
+
+PATTERNS = [
+    {
+        "pattern": "stage.*",
+        "retention.commitoffset.enable": False,
+        "retention.commitoffset.hours": 5,
+        "groups": {"required": ["billing"]},
+    },
+    {"pattern": "stage-9", "retention.commitoffset.hours": 6},
+]
+
+
+def test_a_topic_that_is_switched_off_is_tried_with_the_rest_of_its_entry() -> None:
+    config = Config.model_validate(
+        {"kafka": {"bootstrap.servers": "fake:9092"}, "topics": PATTERNS[:1]}
+    )
+    tried = tried_policy(config, ["stage-1:retention.commitoffset.enable=true"])
+    policy = tried.policy_for("stage-1")
+    assert isinstance(policy, TopicPolicy)
+    assert policy.consumed_retention_ms == 5 * 3_600_000
+    assert policy.required_groups == ("billing",)
+
+
+def test_a_topic_that_patterns_treat_differently_is_not_tried_by_a_guess() -> None:
+    config = Config.model_validate(
+        {"kafka": {"bootstrap.servers": "fake:9092"}, "topics": PATTERNS}
+    )
+    assert tried_policy(config, ["stage-1:retention.commitoffset.enable=true"])
+    with pytest.raises(ConfigError, match="several patterns treat the topic differently"):
+        tried_policy(config, ["stage-9:retention.commitoffset.enable=true"])
 
 
 def replace_place(reader: ExternalReader) -> ExternalReader:
