@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from retentiond.formatting import say_reader
 from retentiond.model import GroupKind, TopicPartition
 from retentiond.snapshot import (
     ABSENT,
@@ -120,10 +121,12 @@ class Evidence:
         knows only an earlier epoch, that must not end above the offset either. A share group is the
         exception: its epoch is not a record's.
         """
+        kind = self.groups[group_id].kind
+        reader = say_reader(group_id, kind)
         if row is None:
-            return f"group {group_id} has not committed anew since the log is there"
+            return f"{reader} has not committed anew since the log is there"
         committed, epoch, end = row["offset"], row["leader_epoch"], row["end_offset"]
-        is_records_epoch = self.groups[group_id].kind is not GroupKind.SHARE
+        is_records_epoch = kind is not GroupKind.SHARE
         if end is None or row["known_epoch"] is None:
             problem = "which the log does not know"
         elif end < committed:
@@ -132,7 +135,7 @@ class Evidence:
             problem = f"and the log was written in epoch {row['known_epoch']} there"
         else:
             return None
-        return f"group {group_id} has committed {committed} in leader epoch {epoch}, {problem}"
+        return f"{reader} has committed {committed} in leader epoch {epoch}, {problem}"
 
     def readers_of(self, topic: str) -> frozenset[str]:
         """Groups that have committed on the topic, now or before, or that read it when they were

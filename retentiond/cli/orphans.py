@@ -20,13 +20,14 @@ from retentiond.cli.options import (
     Debug,
     Output,
     OutputFormat,
+    duration_ms,
     load,
     refuse_without,
     set_up,
     start_without_configuration,
 )
 from retentiond.errors import UsageError
-from retentiond.formatting import parse_duration, printable
+from retentiond.formatting import printable
 from retentiond.kafka.settings.command_config import read_settings
 from retentiond.kafka.settings.properties import ClientSettings, translate
 from retentiond.state_places import make_state_dir, user_state_dir
@@ -158,8 +159,8 @@ def removal_terms(after: str, retention: str | None) -> RemovalTerms:
     from retentiond.tools.orphans.scan import RemovalTerms
 
     return RemovalTerms(
-        after_ms=_duration("--after", after),
-        retention_ms=None if retention is None else _duration("--retention", retention),
+        after_ms=duration_ms(after, "--after", "2h"),
+        retention_ms=None if retention is None else duration_ms(retention, "--retention", "7d"),
     )
 
 
@@ -177,10 +178,3 @@ def approval(*, yes: bool) -> Approve:
         return typer.confirm(f"Remove {what} for good?", err=True)
 
     return ask
-
-
-def _duration(option: str, text: str) -> int:
-    duration_ms = parse_duration(text)
-    if duration_ms is None:
-        raise UsageError(f"{option} {text!a}: expected a number and a unit, as in 2h, 7d or 90m")
-    return duration_ms

@@ -9,6 +9,7 @@ import typer
 
 from retentiond.cli.options import ConfigPath, Debug, load, set_up
 from retentiond.cli.output.printing import next_cycle, printer, say
+from retentiond.errors import StateError
 from retentiond.formatting import rfc3339
 from retentiond.state.operator_actions import (
     NO_REASON,
@@ -40,7 +41,12 @@ def pause(
     pausing = action_now("pause", None, reason)
     paused = Pause(reason, rfc3339(pausing.at_ms), pausing.operator)
     write_pause(state_dir, paused)
-    record_action(state_dir, pausing)
+    try:
+        record_action(state_dir, pausing)
+    except StateError as error:
+        raise StateError(
+            f"nothing is deleted any more, but the audit log does not say so: {error}"
+        ) from error
     if holder_of(state_dir) is None:
         say(
             printer(),

@@ -45,8 +45,10 @@ def parse_price(text: str) -> Price | None:
 
 
 def _price_or_null(value: object) -> Price | None:
-    if isinstance(value, Price) or is_null(value):
-        return value if isinstance(value, Price) else None
+    if isinstance(value, Price):
+        return value
+    if is_null(value):
+        return None
     price = parse_price(filled(value))
     if price is None:
         raise refused(EXPECTED_PRICE)

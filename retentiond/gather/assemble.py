@@ -113,9 +113,9 @@ def with_external(
 ) -> GroupListing:
     """The listing with the external readers as groups.
 
-    Each reads the topics that name it, and has commits on these alone, but for Spark queries
-    (`_sources_not_named`). Where its position is
-    unknown, or its name is not its own, its commits are null.
+    Each reads the topics that name it, and has commits on them. A Spark query also has commits on
+    its sources that do not name it (`_sources_not_named`). The commits are null where the position
+    is unknown, or where a group has the reader's name.
     """
     for topic in topics:
         for reader in _readers_of(topic):

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from retentiond.config import TopicPolicy
+from retentiond.formatting import DAY_MS
 from retentiond.memory.by_partition import ByPartition
 from retentiond.memory.known_readers import KnownReaders
 from retentiond.memory.present import (
@@ -32,7 +33,7 @@ from retentiond.memory.remembered import (
 )
 from retentiond.snapshot import ABSENT, VANISHED, Snapshot
 
-DROP_AFTER_MS = 24 * 60 * 60 * 1000
+DROP_AFTER_MS = DAY_MS
 """For how long a topic must have been observed to be gone before all memory of it is dropped. If
 it comes back sooner, even with another id (a team recreates it), its readers are still known."""
 

@@ -61,7 +61,7 @@ SPARK_FAILURES = (PySparkException, Py4JError, OSError)
 
 class SparkSessions:
     """One session at a time, for any thread. ``conf`` beats the settings above; ``driver``: what
-    else a driver of its own is started with, such as `ONCE`; ``exit_s``: see `Jvm`.
+    else a driver of its own is started with, such as `SINGLE_PLAN`; ``exit_s``: see `Jvm`.
 
     ``timeout_s`` is how long a plan may take, the start of a session included. Spark itself waits
     without end for a JVM, or a server, that has stopped; past that time the connection is cut.

@@ -10,7 +10,7 @@ from retentiond.decide.pressure import say_sooner
 from retentiond.disks.broker_disks import DiskReport
 from retentiond.disks.log_dirs import LogDirCapacity
 from retentiond.disks.pressure import LogDirRelief, say_log_dir
-from retentiond.formatting import listed, say_bytes, say_duration, say_ranges
+from retentiond.formatting import listed, say_bytes, say_duration, say_name, say_ranges
 from retentiond.model import PlanRow, Reason, Verdict
 
 MOST_KEEPERS = 10
@@ -59,7 +59,7 @@ def say_relief(relief: LogDirRelief) -> str:
     if relief.short_bytes:
         keepers = listed(
             [
-                f"{group} ({say_bytes(kept)})"
+                f"{say_name(group)} ({say_bytes(kept)})"
                 for group, kept in islice(relief.kept_bytes.items(), FEW_KEEPERS)
             ]
         )
@@ -141,7 +141,8 @@ def _say_eager_bound(row: PlanRow, pressure_ms: int, relief: LogDirRelief) -> st
             f"({say_duration(pressure_ms)}), too"
         )
     if eager.reason is Reason.NOT_CONSUMED:
-        return f"pressure can't help: {eager.binding_group} has not read the records"
+        reader = "a group" if eager.binding_group is None else say_name(eager.binding_group)
+        return f"pressure can't help: {reader} has not read the records"
     if eager.verdict is Verdict.HOLD:
         return f"pressure can't help: {eager.detail or eager.reason.value}"
     if Reason.PAUSED in relief.delayed:

@@ -247,6 +247,8 @@ def write(
         policy = config.policy_for(each.topic)
         if each.topic in never or each.topic in INTERNAL_TOPICS:
             left_out.append(f"# {each.topic}: left out, because nothing is ever deleted from it\n")
+        elif not _retention_minutes(each):
+            left_out.append(f"# {each.topic}: left out: its retention.ms is below a minute\n")
         elif isinstance(policy, TopicPolicy):
             short = f"# {_observed(each)}\n" if each.is_short else ""
             entries.append(short + dumped([_entry(each, policy)]))

@@ -28,9 +28,9 @@ def host(tmp_path: Path) -> Host:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--after", "2"], "--after '2': expected a number and a unit"),
-        (["--after", "-1h"], "--after '-1h': expected a number and a unit"),
-        (["--retention", "week"], "--retention 'week': expected a number and a unit"),
+        (["--after", "2"], "--after '2' is no duration"),
+        (["--after", "-1h"], "--after '-1h' is no duration"),
+        (["--retention", "week"], "--retention 'week' is no duration"),
         (["--remove"], "--remove needs --yes where it can't ask"),
     ],
 )

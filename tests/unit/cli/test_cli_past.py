@@ -119,6 +119,24 @@ def test_a_recommended_retention_is_never_longer_than_retention_ms(
     assert _because(found) == "limited by retention.ms"
 
 
+def test_a_topic_whose_retention_ms_is_below_a_minute_gets_no_retention_of_nothing(
+    config: Path, tmp_path: Path
+) -> None:
+    config.write_text(config.read_text().replace("- name: orders", "- pattern: '.*'"))
+    found = [
+        Recommendation(
+            *(name, limit_ms, 9, NOBODY_CAME_BACK, 1, False, limit_ms),
+            SimulatedTopic(name, limit_ms, 9, 9, 9, 9, 0, (), 0),
+        )
+        for name, limit_ms in (("orders", 90_000), ("brief", 59_999))
+    ]
+    write(tmp_path / "tried.yaml", load(config), found, ())
+
+    assert [each.name for each in load(tmp_path / "tried.yaml").topics] == ["orders"]
+    text = (tmp_path / "tried.yaml").read_text()
+    assert "# brief: left out: its retention.ms is below a minute\n" in text
+
+
 @pytest.mark.parametrize("since", ["1000000d", "0001-01-01T00:00:00+14:00"])
 def test_a_period_that_begins_before_1970_begins_then(since: str) -> None:
     assert rfc3339(period(since, "2026-02-01t12:00:00z").since_ms) == "1970-01-01T00:00:00.000Z"

@@ -44,6 +44,17 @@ def test_it_pauses_before_a_daemon_ever_ran_and_says_why(
     )
 
 
+def test_a_pause_that_cannot_be_recorded_is_in_force_and_says_so(
+    command: Command, config_file: Path, state_dir: Path
+) -> None:
+    state_dir.mkdir(parents=True)
+    (state_dir / "audit.db").mkdir()
+    done = command("pause", "--config", config_file)
+    assert done.code != 0
+    assert "nothing is deleted any more, but the audit log does not say so" in done.err
+    assert read_pause(state_dir) is not None
+
+
 @pytest.mark.parametrize("arguments", [[], [""]])
 def test_a_reason_need_not_be_given(
     command: Command, config_file: Path, state_dir: Path, arguments: list[str]
