@@ -67,7 +67,7 @@ topics:
 PRESSURE = """\
 # {suggestion}.
 # disk_pressure: {{below_free: 20%, until_free: 25%}}
-# The topics need retention.commitoffset.pressure.minutes for it, as under defaults below.
+# It needs retention.commitoffset.pressure.minutes, under defaults or in entries of topics.
 
 """
 
