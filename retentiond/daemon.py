@@ -211,11 +211,14 @@ class Daemon:
         )
 
     def _tick(self) -> None:
-        """The scheduler tells nobody of what a job raises."""
+        """The scheduler tells nobody of what a job raises. An error after a cycle's end hurries
+        nothing."""
         try:
             self._cycle_with_upkeep()
-        except Exception as error:  # noqa: BLE001 - a bug must not end cycles in silence
-            self._failed(error, exc_info=True)
+        except Exception as error:  # noqa: BLE001 - a bug must not end the daemon in silence
+            self._log.error(logs.CYCLE_FAILED, error=str(error), exc_info=True)
+            self._metrics.observe_failure()
+            self._status.problem = sentence_of(error)
             release_frames(error)
 
     def _cycle_with_upkeep(self) -> None:

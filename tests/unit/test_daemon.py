@@ -322,7 +322,7 @@ def test_an_unexpected_exception_does_not_end_the_daemon_and_is_shown_whole() ->
     assert len(bench.events(logs.CYCLE)) == 1
 
 
-def test_an_unexpected_exception_after_the_cycle_is_shown_whole_and_it_is_tried_again(
+def test_an_unexpected_exception_after_the_cycle_is_shown_whole_and_hurries_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The scheduler would tell nobody."""
@@ -333,7 +333,10 @@ def test_an_unexpected_exception_after_the_cycle_is_shown_whole_and_it_is_tried_
     def play(bench: Bench) -> None:
         with monkeypatch.context() as patched:
             patched.setattr(Metrics, "observe_cycle", observe)
+            due = bench.scheduler.next_run_time
             bench.tick(report)
+            assert bench.scheduler.next_run_time == due
+        assert 'retentiond_cycles_total{result="failed"} 1.0' in bench.get("/metrics").text
         bench.tick(report)
 
     bench = live(play)
