@@ -185,13 +185,19 @@ def delete_targets(
         if audit is None:
             from retentiond.tools.delete_records.freed_bytes import with_bytes
 
-            items = with_bytes(kafka(), refuse_hopeless(preview(kafka(), items)))
+            items = with_bytes(kafka(), refuse_hopeless(kafka(), preview(kafka(), items)))
         elif any(item.is_pending for item in items):
             if may_ask:
                 items = _agreed(items, lambda: wanted.items(records, kafka), kafka())
             if any(item.is_pending for item in items):
                 audit.requested(bootstrap_server, items)
-                items = delete(records, items, settings.request_timeout_s, kafka)
+                items = delete(
+                    records,
+                    items,
+                    settings.request_timeout_s,
+                    kafka,
+                    objection=audit.objection,
+                )
                 audit.settled(items)
     show(items, output, dry_run=dry_run)
     if audit is not None and audit.unrecorded is not None:

@@ -19,7 +19,7 @@ from retentiond.kafka.errors.remedies import DESCRIBE_GROUPS, DESCRIBE_READ_TOPI
 from retentiond.model import GroupKind, Outcome
 from retentiond.spark.session import SparkSessions
 from retentiond.tell.report import CycleReport
-from retentiond.tools.delete_records.bounds import Bounds, work_out
+from retentiond.tools.delete_records.bounds import Bounds, every_partition, work_out
 from tests.faults.held import log_start
 from tests.support.brokers.cycles import Retentiond, deleted_up_to, row_of, told
 from tests.support.brokers.guarded import (
@@ -188,11 +188,11 @@ def test_records_are_not_deleted_by_hand_by_an_age_that_tiered_storage_may_hide(
     """Without DescribeConfigs nobody can tell whether it is tiered."""
     everything = Bounds(before_ms=guarded.driver.now_ms + 1_000)
     guarded.grant(*stage.rights.values())
-    (item,) = work_out(guarded.port, [stage.topic], everything)
+    (item,) = work_out(guarded.port, every_partition(guarded.port, [stage.topic]), everything)
     assert item.target == 10
 
     guarded.grant(*(right for name, right in stage.rights.items() if name != "configs"))
-    (item,) = work_out(guarded.port, [stage.topic], everything)
+    (item,) = work_out(guarded.port, every_partition(guarded.port, [stage.topic]), everything)
     assert (item.outcome, item.target) == (Outcome.FAILED, None)
     grant = f"kafka-acls --add --topic {stage.topic} --operation DescribeConfigs"
     assert grant in str(item.error)

@@ -22,7 +22,7 @@ from retentiond.model import TopicPartition
 from retentiond.spark.session import SparkSessions
 from retentiond.tell.answers import TopicAnswer
 from retentiond.tell.report import CycleReport
-from retentiond.tools.delete_records.bounds import Bounds, work_out
+from retentiond.tools.delete_records.bounds import Bounds, every_partition, work_out
 from tests.contract.real import TIMEOUT_S, RealDriver
 from tests.faults.held import log_start
 from tests.support.brokers.command import consumed
@@ -114,7 +114,8 @@ def test_young_records_in_remote_storage_stay_though_deleted_ones_hide_them(
     eventually(lambda: local_start(driver, topic_name), lambda start: start == end - 2)
     at = TopicPartition(topic_name, 0)
     assert driver.kafka.delete_records({at: 1}) == {at: 1}
-    (by_hand,) = work_out(driver.kafka, [topic_name], Bounds(before_ms=driver.now_ms - HOUR_MS))
+    an_hour_ago = Bounds(before_ms=driver.now_ms - HOUR_MS)
+    (by_hand,) = work_out(driver.kafka, every_partition(driver.kafka, [topic_name]), an_hour_ago)
     assert by_hand.cutoff is None or by_hand.cutoff <= len(first) + 5
 
     retentiond = Retentiond(driver.kafka, spark, tmp_path, entry(topic_name))

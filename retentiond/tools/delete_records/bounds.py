@@ -22,7 +22,7 @@ from retentiond.kafka.interface import (
     PartitionEpoch,
     TopicDescription,
 )
-from retentiond.model import Commit, Failure, TopicPartition
+from retentiond.model import Commit, Failure, GroupKind, TopicPartition
 from retentiond.tools.delete_records.offsets_file import read_offsets_file
 from retentiond.tools.delete_records.partitions import Item, LookUps, TopicSource, describe, find
 
@@ -35,12 +35,14 @@ EpochEnds = Mapping[PartitionEpoch, EpochEnd | Failure | None]
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """What may go: records older than ``before_ms`` (epoch), and below the commits of all groups.
+    ``changelogs``: the topics that a group restores its state from, by topic the group.
 
-    At least one of the two bounds is given.
+    At least one of the first two bounds is given.
     """
 
     before_ms: int | None = None
     commits: CommitsByGroup = field(default_factory=dict)
+    changelogs: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_commits(kafka: LookUps, groups: Collection[str]) -> CommitsByGroup:
@@ -60,11 +62,29 @@ def read_commits(kafka: LookUps, groups: Collection[str]) -> CommitsByGroup:
     return commits
 
 
-def work_out(kafka: LookUps, topics: Sequence[str], bounds: Bounds) -> list[Item]:
-    """An item for each partition of the topics. Raises `UsageError`, `KafkaUnavailable`."""
+def read_changelogs(kafka: LookUps, groups: Collection[str]) -> Mapping[str, str]:
+    """The topics that streams groups restore their state from, by topic a group (KIP-1071). Raises
+    `KafkaUnavailable` if the groups can't be listed, or a topology can't be read."""
+    streams = [
+        listed
+        for listed in kafka.list_groups()
+        if listed.group_id in groups and listed.kind is GroupKind.STREAMS
+    ]
+    changelogs: dict[str, str] = {}
+    for group, members in (kafka.members(streams) if streams else {}).items():
+        if isinstance(members, Failure):
+            raise KafkaUnavailable(
+                f"the topology of group {group!a} can't be read ({members}); nothing was deleted: "
+                "try again, or check DESCRIBE on the group"
+            )
+        changelogs |= dict.fromkeys(members.changelogs, group)
+    return changelogs
+
+
+def work_out(kafka: LookUps, items: Sequence[Item], bounds: Bounds) -> list[Item]:
+    """The items of `every_partition`, with their targets. Raises `KafkaUnavailable`."""
     if bounds.before_ms is None and not bounds.commits:
         raise ValueError("without a bound everything would go")
-    items = _all_partitions(kafka, topics)
     partitions = [item.at for item in items]
     starts = kafka.offsets(partitions, OffsetBound.LOG_START)
     high = kafka.offsets(partitions, OffsetBound.HIGH_WATERMARK)
@@ -76,7 +96,7 @@ def work_out(kafka: LookUps, topics: Sequence[str], bounds: Bounds) -> list[Item
     return [
         _bounded(
             item,
-            bounds.commits,
+            bounds,
             epoch_ends,
             start=starts[item.at],
             high=high[item.at],
@@ -124,7 +144,9 @@ def _waits(answer: int | Failure | None) -> bool:
     return isinstance(answer, Failure) and answer.code == AGE_NOT_YET_KNOWN
 
 
-def _all_partitions(kafka: LookUps, topics: Sequence[str]) -> list[Item]:
+def every_partition(kafka: TopicSource, topics: Sequence[str]) -> list[Item]:
+    """An item for each partition of the topics, without a target. Raises `UsageError`, and
+    `KafkaUnavailable`."""
     items = []
     for name, topic in describe(kafka, list(dict.fromkeys(topics))).items():
         if not isinstance(topic, TopicDescription):
@@ -135,7 +157,7 @@ def _all_partitions(kafka: LookUps, topics: Sequence[str]) -> list[Item]:
 
 def _bounded(
     item: Item,
-    commits_by_group: CommitsByGroup,
+    bounds: Bounds,
     epoch_ends: EpochEnds,
     *,
     start: int | Failure,
@@ -143,6 +165,11 @@ def _bounded(
     stable: int | Failure,
     by_time: int | Failure | None,
 ) -> Item:
+    if restored_by := bounds.changelogs.get(item.topic):
+        return item.failed(
+            f"group {restored_by!a}: it restores its state from this topic, whatever it has "
+            "committed; nothing was deleted"
+        )
     if isinstance(start, Failure):
         return item.failed(f"its log start offset can't be read ({start})")
     if isinstance(high, Failure):
@@ -154,7 +181,7 @@ def _bounded(
     seen = replace(item, log_start_offset=start, high_watermark=high)
     end = min(stable, high)
     target = end if by_time is None else min(end, by_time)
-    for group, commits in commits_by_group.items():
+    for group, commits in bounds.commits.items():
         commit = commits.get(item.at)
         if commit is None or commit.offset is None:
             return _without_commit(seen, group, commits)
@@ -235,14 +262,24 @@ class Targets:
         """An item for each partition. Raises `RetentiondError` if no item can be made."""
         if self.explicit is not None:
             return find(topics, self.explicit)
-        commits = read_commits(kafka(), self.groups) if self.groups else {}
+        names = self.topics or sorted(
+            {at.topic for each in self._commits(kafka()).values() for at in each}
+        )
+        # Before the commits: those of a topic that is recreated meanwhile say nothing about it.
+        items = every_partition(kafka(), names)
+        commits = self._commits(kafka())
+        changelogs = read_changelogs(kafka(), self.groups) if self.groups else {}
+        return work_out(kafka(), items, Bounds(self.before_ms, commits, changelogs))
+
+    def _commits(self, kafka: LookUps) -> CommitsByGroup:
+        """Raises `UsageError` if a group has none."""
+        commits = read_commits(kafka, self.groups) if self.groups else {}
         if unknown := [group for group, partitions in commits.items() if not partitions]:
             raise UsageError(
                 f"group {', '.join(map(ascii, unknown))} has no commit that you may see; nothing "
                 "was deleted: check its name, and DESCRIBE on its topics"
             )
-        names = self.topics or sorted({at.topic for each in commits.values() for at in each})
-        return work_out(kafka(), names, Bounds(self.before_ms, commits))
+        return commits
 
 
 def read_targets(

@@ -16,6 +16,8 @@ from retentiond.kafka.interface import (
     KAFKAS_HIGH_WATERMARK,
     NO_SUCH_TOPIC,
     EpochEnd,
+    GroupMembers,
+    ListedGroup,
     OffsetBound,
     PartitionEpoch,
     Target,
@@ -45,6 +47,10 @@ class LookUps(TopicSource, Protocol):
     ) -> Mapping[TopicPartition, int | Failure | None]: ...
 
     def commits(self, groups: Collection[str]) -> Mapping[str, Sequence[Commit] | Failure]: ...
+
+    def list_groups(self) -> Sequence[ListedGroup]: ...
+
+    def members(self, groups: Collection[ListedGroup]) -> Mapping[str, GroupMembers | Failure]: ...
 
     def epoch_ends(
         self, asked: Collection[PartitionEpoch]
@@ -182,13 +188,18 @@ def preview(kafka: LookUps, items: Sequence[Item]) -> list[Item]:
     ]
 
 
-def refuse_hopeless(items: Sequence[Item]) -> list[Item]:
-    """The items of a dry run, which sends no request. Items fail if a broker would refuse them, or
-    if their offsets can't be read."""
-    return [_refused(item) if item.is_pending else item for item in items]
+def refuse_hopeless(kafka: LookUps, items: Sequence[Item]) -> list[Item]:
+    """The previewed items. Items fail if a broker would refuse them, or if their offsets can't be
+    read."""
+    configs = kafka.topic_configs({item.topic for item in items if item.is_pending})
+    return [_refused(item, configs[item.topic]) if item.is_pending else item for item in items]
 
 
-def _refused(item: Item) -> Item:
+def _refused(item: Item, config: TopicConfig | Failure) -> Item:
+    if isinstance(config, TopicConfig) and "delete" not in config.cleanup_policy:
+        return item.failed(
+            "POLICY_VIOLATION: the topic's cleanup.policy has no delete; nothing would be deleted"
+        )
     if item.log_start_offset is None or item.high_watermark is None:
         return item.failed("its offsets can't be read now; check its leader")
     if isinstance(item.target, int) and item.target > item.high_watermark:

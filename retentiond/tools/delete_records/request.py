@@ -21,6 +21,7 @@ from retentiond.act.request import (
     LogStartSource,
     Requester,
     WantedDeletion,
+    no_objection,
     not_attempted,
     read_log_starts,
 )
@@ -51,9 +52,12 @@ def delete(
     timeout_s: float,
     look_ups: Callable[[], LogStartSource],
     stop: Stop | None = None,
+    *,
+    objection: Callable[[], str | None] = no_objection,
 ) -> list[Item]:
     """Deletes the pending items. Returns all items in order, with their outcomes. ``look_ups``
-    returns the client that reads log start offsets back, if that is necessary."""
+    returns the client that reads log start offsets back, if that is necessary. ``objection``: as of
+    `Requester`."""
     wanted = [
         WantedDeletion(item.at, item.topic_id, item.target)
         for item in items
@@ -64,6 +68,7 @@ def delete(
         send=partial(records.delete_up_to, timeout_s=timeout_s),
         read_back=lambda unclear: read_log_starts(look_ups(), unclear),
         stop=stop or Event(),
+        objection=objection,
     )
     try:
         outcomes = requester.request(wanted)
@@ -134,6 +139,11 @@ class RequestAudit:
         _refuse_paused(self._state_dir)
         make_state_dir(self._state_dir)
         self._record(REQUEST, request_detail(sys.argv[1:], servers, items))
+
+    def objection(self) -> str | None:
+        """Why no request may go out now: somebody has paused deletions meanwhile."""
+        pause = read_pause(self._state_dir)
+        return None if pause is None else str(pause)
 
     def settled(self, items: Sequence[Item]) -> None:
         """Records the outcomes. The records are gone by now, so an error is kept until the result

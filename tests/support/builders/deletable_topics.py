@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from retentiond.kafka.interface import (
     DeleteFailure,
     EpochEnd,
+    GroupMembers,
+    ListedGroup,
     OffsetBound,
     PartitionEpoch,
     RequestResult,
@@ -41,6 +43,8 @@ class Deletable:
     times: Mapping[TopicPartition, int | Failure | None] = field(default_factory=dict)
     configs: Mapping[str, TopicConfig | Failure] = field(default_factory=dict)
     committed: Mapping[str, Sequence[Commit] | Failure] = field(default_factory=dict)
+    listed: Sequence[ListedGroup] = ()
+    topologies: Mapping[str, GroupMembers | Failure] = field(default_factory=dict)
     epochs: Mapping[int, EpochEnd | Failure | None] = field(default_factory=dict)
     answers: Iterator[Mapping[TopicPartition, Answer] | Exception] = field(
         default_factory=lambda: iter(())
@@ -68,6 +72,12 @@ class Deletable:
 
     def commits(self, groups: Collection[str]) -> Mapping[str, Sequence[Commit] | Failure]:
         return {group: self.committed[group] for group in groups if group in self.committed}
+
+    def list_groups(self) -> Sequence[ListedGroup]:
+        return self.listed
+
+    def members(self, groups: Collection[ListedGroup]) -> Mapping[str, GroupMembers | Failure]:
+        return {group.group_id: self.topologies[group.group_id] for group in groups}
 
     def epoch_ends(
         self, asked: Collection[PartitionEpoch]

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 
 from retentiond.errors import KafkaUnavailable, UsageError
-from retentiond.kafka.interface import AGE_NOT_YET_KNOWN, EpochEnd, OffsetBound
-from retentiond.model import Commit, Failure, Outcome, TopicPartition
+from retentiond.kafka.interface import (
+    AGE_NOT_YET_KNOWN,
+    EpochEnd,
+    GroupMembers,
+    ListedGroup,
+    OffsetBound,
+)
+from retentiond.model import Commit, Failure, GroupKind, Outcome, TopicPartition
 from retentiond.tools.delete_records.bounds import (
     Bounds,
     Targets,
+    every_partition,
     read_commits,
     read_targets,
     work_out,
@@ -50,7 +57,7 @@ OTHER, PAYMENTS = TopicPartition("orders", 1), TopicPartition("payments", 0)
 
 
 def of(asked: Deletable, bounds: Bounds = BY_TIME) -> Item:
-    (item,) = work_out(asked, ["orders"], bounds)
+    (item,) = work_out(asked, every_partition(asked, ["orders"]), bounds)
     return item
 
 
@@ -78,7 +85,7 @@ def test_records_of_an_open_transaction_stay() -> None:
 
 def test_without_a_bound_nothing_is_worked_out() -> None:
     with pytest.raises(ValueError, match="everything"):
-        work_out(cluster(), ["orders"], Bounds())
+        work_out(cluster(), every_partition(cluster(), ["orders"]), Bounds())
 
 
 def test_the_smallest_commit_of_the_groups_counts() -> None:
@@ -213,7 +220,7 @@ def test_what_waits_for_its_turn_in_remote_storage_is_asked_again() -> None:
 
     asked.offsets_at = offsets_at  # type: ignore[method-assign]  # as said
 
-    first, second = work_out(asked, ["orders"], BY_TIME)
+    first, second = work_out(asked, every_partition(asked, ["orders"]), BY_TIME)
 
     assert (first.target, second.target) == (7, 8)
 
@@ -232,6 +239,49 @@ def test_commits_that_cant_be_read_refuse_everything() -> None:
     for group in ("b", "c"):  # of which the answer says nothing
         with pytest.raises(KafkaUnavailable, match=f"the commits of group '{group}' can't be read"):
             read_commits(asked, ["a", group])
+
+
+class Recreated(Deletable):
+    """Its topic is deleted and made again right after its commits were read."""
+
+    def commits(self, groups: Collection[str]) -> Mapping[str, Sequence[Commit] | Failure]:
+        answer = super().commits(groups)
+        self.topics = {"orders": topic(topic_id="new")}
+        return answer
+
+
+def test_a_commit_on_a_topic_that_is_recreated_frees_nothing_of_the_new_one() -> None:
+    """The request is refused, because the topic has another id then."""
+    before = cluster()
+    asked = Recreated(
+        topics=before.topics, bounds=before.bounds, committed={"a": [Commit("orders", 0, 4)]}
+    )
+    (item,) = Targets(topics=("orders",), groups=("a",)).items(asked, lambda: asked)
+    assert (item.target, item.topic_id) == (4, "id")
+
+
+STREAMS = ListedGroup("a", GroupKind.STREAMS, "Stable", "streams")
+
+
+def test_nothing_goes_that_a_streams_group_restores_its_state_from() -> None:
+    members = GroupMembers(frozenset({"orders"}), changelogs=frozenset({"orders"}))
+    asked = replace(
+        cluster(),
+        committed={"a": [Commit("orders", 0, 4)]},
+        listed=(STREAMS,),
+        topologies={"a": members},
+    )
+    (item,) = Targets(groups=("a",)).items(asked, lambda: asked)
+    assert (item.outcome, item.is_pending) == (Outcome.FAILED, False)
+    assert str(item.error).startswith("group 'a': it restores its state from this topic")
+
+    asked.topologies = {"a": replace(members, changelogs=frozenset({"a-store-changelog"}))}
+    (item,) = Targets(groups=("a",)).items(asked, lambda: asked)
+    assert item.target == 4
+
+    asked.topologies = {"a": UNREADABLE}
+    with pytest.raises(KafkaUnavailable, match="the topology of group 'a' can't be read"):
+        Targets(groups=("a",)).items(asked, lambda: asked)
 
 
 def test_a_group_that_has_no_commit_refuses_everything() -> None:
@@ -254,14 +304,14 @@ def test_a_time_in_the_future_is_a_warning(year: int, warns: bool) -> None:
 
 def test_an_unknown_topic_is_refused_before_anything_is_deleted() -> None:
     with pytest.raises(UsageError, match="topic 'nosuch': UNKNOWN_TOPIC_OR_PARTITION"):
-        work_out(cluster(), ["orders", "nosuch"], BY_TIME)
+        work_out(cluster(), every_partition(cluster(), ["orders", "nosuch"]), BY_TIME)
 
 
 def test_a_topic_of_kafkas_own_is_refused() -> None:
     asked = replace(cluster(), topics={"inner": replace(topic("inner"), is_internal=True)})
     with pytest.raises(UsageError, match=r"topic 'inner': .*never deleted from"):
-        work_out(asked, ["inner"], BY_TIME)
+        work_out(asked, every_partition(asked, ["inner"]), BY_TIME)
 
 
 def test_a_topic_named_twice_is_one() -> None:
-    assert len(work_out(cluster(), ["orders", "orders"], BY_TIME)) == 1
+    assert len(work_out(cluster(), every_partition(cluster(), ["orders", "orders"]), BY_TIME)) == 1

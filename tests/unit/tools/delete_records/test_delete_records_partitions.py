@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from retentiond.kafka.interface import OffsetBound
+from retentiond.kafka.interface import OffsetBound, TopicConfig
 from retentiond.model import Outcome
 from retentiond.tools.delete_records.partitions import Item, find, preview, refuse_hopeless
 from tests.support.builders.deletable_topics import AT, Deletable, topic
@@ -56,7 +56,17 @@ def test_a_preview_counts_up_to_the_high_watermark() -> None:
 
 def test_a_dry_run_says_what_a_broker_would_refuse() -> None:
     asked = Deletable(bounds={OffsetBound.LOG_START: {AT: 4}, OffsetBound.HIGH_WATERMARK: {AT: 10}})
-    (item,) = refuse_hopeless(preview(asked, [Item("orders", 0, 11)]))
+    (item,) = refuse_hopeless(asked, preview(asked, [Item("orders", 0, 11)]))
     assert (item.outcome, item.records) == (Outcome.FAILED, 0)
     assert item.error is not None
     assert "offset 11 is beyond the high watermark 10" in item.error
+
+
+def test_a_dry_run_says_that_nothing_goes_from_a_topic_that_is_only_compacted() -> None:
+    asked = Deletable(
+        bounds={OffsetBound.LOG_START: {AT: 4}, OffsetBound.HIGH_WATERMARK: {AT: 10}},
+        configs={"orders": TopicConfig(frozenset({"compact"}), None)},
+    )
+    (item,) = refuse_hopeless(asked, preview(asked, [Item("orders", 0, 7)]))
+    assert (item.outcome, item.records) == (Outcome.FAILED, 0)
+    assert str(item.error).startswith("POLICY_VIOLATION: ")

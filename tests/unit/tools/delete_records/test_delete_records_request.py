@@ -203,3 +203,20 @@ def test_with_nothing_to_ask_for_no_request_goes_out() -> None:
         is Outcome.NOT_ATTEMPTED
     )
     assert asked.requests == []
+
+
+@pytest.mark.parametrize(
+    ("paused_at", "answers", "requests"), [(0, (), 0), (1, (MOVED, 42), 1), (9, (MOVED, 42), 2)]
+)
+def test_what_is_paused_before_a_request_is_not_asked_for_and_not_again(
+    paused_at: int, answers: tuple[Answer, ...], requests: int
+) -> None:
+    asked = cluster(*answers)
+
+    def objection() -> str | None:
+        return "paused: incident" if len(asked.requests) >= paused_at else None
+
+    (settled,) = delete(asked, [ITEM], 30, lambda: asked, CountingStop(), objection=objection)
+    assert len(asked.requests) == requests
+    assert (settled.outcome is Outcome.DELETED) is (requests == 2)
+    assert ("paused: incident" in str(settled.error)) is (requests == 0)
