@@ -22,7 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from retentiond.errors import KafkaUnavailable, RetentiondError
+from retentiond.errors import KafkaUnavailable, RetentiondError, StateError
 from retentiond.model import TopicPartition
 from retentiond.state.operator_actions import action_now, record_action
 from retentiond.state.state_dir import sync
@@ -63,7 +63,8 @@ class Remover:
     """Removes orphans. The caller holds the memory's lock. ``why_paused`` returns why nothing may
     be removed now, or None.
 
-    During a removal, a broker that is down can't start.
+    During a removal, a broker that is down can't start. ``unrecorded``: why the outcome of the last
+    removal is not in the audit log, or None.
     """
 
     def __init__(
@@ -80,11 +81,14 @@ class Remover:
         self._memory_file = memory_file
         self._journal = journal
         self._why_paused = why_paused
+        self.unrecorded: StateError | None = None
 
     def remove(self, orphan: Orphan) -> Orphan:
         """Removes an orphan, and returns it with its fate. Raises `OtherCluster`, `UsageError` if
         the directories belong to another cluster, and `StateError` if the removal can't be
-        recorded."""
+        recorded. If only its outcome can't, that is ``unrecorded``."""
+        if (paused := self._why_paused()) is not None:  # also for one that was cut off
+            return orphan.kept(str(paused))
         try:
             with broker_of(orphan.folder.log_dir) as broker:
                 if not orphan.is_cut_off:
@@ -108,7 +112,10 @@ class Remover:
         except RetentiondError as error:  # ends the whole run; the record of this removal ends too
             self._journal.settled(orphan.kept(str(error)))
             raise
-        self._journal.settled(settled)
+        try:
+            self._journal.settled(settled)
+        except StateError as error:  # the folder may be gone, and is to be shown
+            self.unrecorded = error
         return settled
 
     def _check(self, orphan: Orphan, broker: int | None) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from retentiond.clock import Uptime, earlier_time, elapsed_ms, now_ms, uptime
+from retentiond.errors import RetentiondError
 from retentiond.kafka import brokers, log_dirs
 from retentiond.kafka.client import Client
 from retentiond.kafka.log_dirs import ClusterView
@@ -83,7 +84,8 @@ def scan(
     broker_retention: int | Failure | None = Failure("BROKER_NOT_AVAILABLE", "it is down")
     if is_alive:
         broker_retention = cluster.retention_ms(disks.broker)
-    retention = _retention(broker_retention, memory, terms)
+    told_before = None if is_alive else memory.retention_ms
+    retention = _retention(broker_retention, told_before, terms)
     if isinstance(retention, Failure):
         incomplete.append(
             f"broker {disks.broker} does not tell its log.retention.* ({retention}); "
@@ -95,7 +97,10 @@ def scan(
     passed_ms = elapsed_ms(memory.looked_at, up)
     conditions = Conditions(at_ms, terms.after_ms, retention, not incomplete, passed_ms)
     orphans: list[Orphan] = []
+    assigned: set[OrphanKey] = set()
     for folder, judgement in _judged(folders, view, disks, memory):
+        if judgement.assignment is Assignment.ASSIGNED:
+            assigned.add(folder_key(folder))
         if judgement.assignment is Assignment.UNCLEAR:
             unclear.append(UnknownFolder(folder.log_dir, folder.name, judgement.why))
         if judgement.assignment is Assignment.ORPHAN:
@@ -105,7 +110,7 @@ def scan(
             elif orphan is not None:
                 orphans.append(orphan)
     taken = Scan(disks, at_ms, tuple(orphans), tuple(unclear), tuple(incomplete), retention)
-    kept = remembered(taken, folders, memory)
+    kept = remembered(taken, folders, memory, assigned)
     kept = replace(kept, was_alive=kept.was_alive or is_alive)
     if not incomplete:
         kept = replace(kept, looked_at=up)
@@ -115,22 +120,26 @@ def scan(
 
 
 def _retention(
-    broker_retention: int | Failure | None, memory: OrphanMemory, terms: RemovalTerms
+    broker_retention: int | Failure | None, told_before: int | None, terms: RemovalTerms
 ) -> int | Failure | None:
-    """The retention of the terms, else the broker's, else the one that it told an earlier look."""
+    """The retention of the terms, else the broker's, else the one that a broker which is down has
+    ``told_before``."""
     if terms.retention_ms is not None:
         return terms.retention_ms
-    if isinstance(broker_retention, Failure) and memory.retention_ms is not None:
-        return memory.retention_ms
+    if isinstance(broker_retention, Failure) and told_before is not None:
+        return told_before
     return broker_retention
 
 
 def remembered(
-    taken: Scan, folders: Sequence[PartitionFolder], memory: OrphanMemory
+    taken: Scan,
+    folders: Sequence[PartitionFolder],
+    memory: OrphanMemory,
+    assigned: Collection[OrphanKey],
 ) -> OrphanMemory:
     """The memory after a look. After a complete look, it has the orphans of this look, and those
-    that are unclear now. An incomplete look forgets no folder that still exists, and adds none.
-    Directories that were not looked at stay as they are."""
+    that are unclear now. An incomplete look forgets no folder that still exists, except the
+    ``assigned`` ones, and adds none. Directories that were not looked at stay as they are."""
     looked_at = {str(log_dir) for log_dir in taken.disks.log_dirs}
     present = {folder_key(folder) for folder in folders}
     orphans = {folder_key(orphan.folder): orphan.since_ms for orphan in taken.orphans}
@@ -138,7 +147,7 @@ def remembered(
     def stays(key: OrphanKey) -> bool:
         if key[0] not in looked_at:
             return True
-        return bool(taken.problems) and key in present
+        return bool(taken.problems) and key in present and key not in assigned
 
     first_seen = {key: since for key, since in memory.first_seen_ms.items() if stays(key)}
     if not taken.problems:
@@ -253,7 +262,7 @@ class Session:
             due = [orphan for orphan in taken.orphans if orphan.fate is Fate.REMOVABLE]
             if self.approve is None or not due or not self.approve(due):
                 return taken
-            return replace(taken, orphans=self._removed(taken.orphans, memory_file))
+            return self._with_removed(taken, memory_file)
 
     def _without_open(self, orphans: Sequence[Orphan]) -> Iterator[Orphan]:
         """Keeps orphans that a process has open, or may have open. It changes nothing on disk."""
@@ -274,9 +283,9 @@ class Session:
             reason = held_open(orphan, files, broker)
             yield orphan if reason is None else orphan.kept(reason)
 
-    def _removed(
-        self, orphans: Sequence[Orphan], memory_file: OrphanMemoryFile
-    ) -> tuple[Orphan, ...]:
+    def _with_removed(self, taken: Scan, memory_file: OrphanMemoryFile) -> Scan:
+        """The look with the removals. What ends them is a problem of the look once a folder is
+        gone; before that it is raised."""
         remover = Remover(
             self.disks,
             self.cluster,
@@ -284,10 +293,24 @@ class Session:
             self.journal,
             why_paused=lambda: read_pause(self.state_dir),
         )
-        return tuple(
-            remover.remove(orphan) if orphan.fate is Fate.REMOVABLE else orphan
-            for orphan in orphans
-        )
+        orphans: list[Orphan] = []
+        problem: RetentiondError | None = None
+        for orphan in taken.orphans:
+            if orphan.fate is not Fate.REMOVABLE:
+                orphans.append(orphan)
+            elif problem is not None:
+                orphans.append(orphan.kept("the removals have ended before it"))
+            else:
+                try:
+                    orphans.append(remover.remove(orphan))
+                    problem = remover.unrecorded
+                except RetentiondError as error:
+                    if not any(each.fate is Fate.REMOVED for each in orphans):
+                        raise
+                    orphans.append(orphan.kept(str(error)))
+                    problem = error
+        ended = () if problem is None else (f"the removals have ended early: {problem}",)
+        return replace(taken, orphans=tuple(orphans), problems=(*taken.problems, *ended))
 
 
 class KafkaReplicas:

@@ -400,6 +400,43 @@ def test_what_can_not_be_recorded_is_not_done(host: Host) -> None:
     assert host.names() == {"gone-0"}
 
 
+class BrokenAtTheEnd(Records):
+    def settled(self, orphan: Orphan) -> None:
+        raise StateError("the disk is full")
+
+
+def test_a_removal_whose_outcome_can_not_be_recorded_is_shown_and_is_the_last_one(
+    host: Host,
+) -> None:
+    for name in ("gone-0", "gone-1"):
+        host.put(name)
+    host.journal = BrokenAtTheEnd()
+    look = host.remove()
+    assert [orphan.fate for orphan in look.orphans] == [Fate.REMOVED, Fate.KEPT]
+    assert look.problems == ("the removals have ended early: the disk is full",)
+    assert host.names() == {"gone-1"}
+
+
+def test_what_ends_the_removals_after_the_first_one_hides_none_of_them(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("gone-0", "gone-1", "gone-2"):
+        host.put(name)
+    removed: list[Orphan] = []
+    one = remove.Remover.remove
+
+    def but_the_second(remover: remove.Remover, orphan: Orphan) -> Orphan:
+        if removed:
+            raise OtherCluster("another cluster answers")
+        removed.append(orphan)
+        return one(remover, orphan)
+
+    monkeypatch.setattr(remove.Remover, "remove", but_the_second)
+    look = host.remove()
+    assert [orphan.fate for orphan in look.orphans] == [Fate.REMOVED, Fate.KEPT, Fate.KEPT]
+    assert look.problems == ("the removals have ended early: another cluster answers",)
+
+
 class Cut(BaseException):
     """The process ends here, as by SIGKILL: no handler runs."""
 
@@ -482,6 +519,22 @@ def test_a_cut_off_removal_is_put_back_when_the_partition_was_assigned_meanwhile
     assert "no orphan any more" in str(orphan.reason)
     assert host.names() == {"gone-0"}
     assert host.look().orphans == ()
+
+
+def test_a_cut_off_removal_is_not_finished_while_deletions_are_paused(host: Host) -> None:
+    host.put("gone-0")
+    pid = os.fork()
+    if pid == 0:
+        _die_at(host, "unlink twice")
+        host.remove()
+        os._exit(1)
+    os.waitpid(pid, 0)
+    write_pause(host.state_dir, Pause("incident"))
+    (left,) = host.names()
+    files = {each.name for each in (host.log_dir / left).iterdir()}
+    orphan = only(host.look(after_ms=4 * HOUR_MS, remove=True))
+    assert (orphan.fate, orphan.reason) == (Fate.KEPT, "paused: incident")
+    assert {each.name for each in (host.log_dir / left).iterdir()} == files
 
 
 def test_a_folder_of_that_name_that_is_not_ours_is_never_finished(host: Host) -> None:

@@ -197,6 +197,30 @@ def test_a_broker_that_is_down_keeps_the_retention_that_it_told_before(host: Hos
     assert [orphan.fate for orphan in look.orphans] == [Fate.REMOVABLE]
 
 
+def test_a_broker_that_is_up_and_does_not_tell_its_retention_is_not_taken_by_an_old_one(
+    host: Host,
+) -> None:
+    host.put("gone-0", ages_ms=[2 * DAY_MS])
+    host.cluster.retention = DAY_MS
+    host.look()
+    host.cluster.retention = Failure("REQUEST_TIMED_OUT", "")
+    look = host.look(after_ms=3 * HOUR_MS)
+    assert "broker 7 does not tell its log.retention" in look.problems[0]
+    assert [orphan.fate for orphan in look.orphans] == [Fate.KEPT]
+
+
+def test_an_assignment_that_an_incomplete_look_saw_begins_the_time_anew(host: Host) -> None:
+    host.put("gone-0")
+    host.look()
+    host.cluster.assign("gone", BROKER)
+    host.cluster.by_broker[9] = Failure("REQUEST_TIMED_OUT", "")
+    assert host.look(after_ms=HOUR_MS).problems
+    host.cluster.by_broker.clear()
+    host.cluster.assign("gone", 8)
+    (orphan,) = host.look(after_ms=3 * HOUR_MS).orphans
+    assert (orphan.fate, orphan.observed_ms) == (Fate.KEPT, 0)
+
+
 @pytest.mark.parametrize("was_alive", [True, False])
 def test_where_the_cluster_does_not_tell_who_is_down_it_counts_that_the_broker_was_seen(
     host: Host, was_alive: bool
