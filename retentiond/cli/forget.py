@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from retentiond.cli.options import confirm, duration_ms, load, matching
 from retentiond.cli.output.groups import GROUP_COLUMNS, by_reader, group_document, group_row
 from retentiond.cli.output.printing import print_table, printer, say
-from retentiond.errors import UsageError
+from retentiond.errors import RetentiondError, StateError, UsageError
 from retentiond.formatting import say_many, say_name, say_names, say_reader
 from retentiond.model import GroupKind
 from retentiond.state.operator_actions import Action, action_now, record_action
@@ -51,7 +51,9 @@ def forget_one(
     with closing(GroupMemory.open(state_dir, shared=True)) as memory:
         # before it is done: what frees records never goes unrecorded
         record_action(state_dir, _forgetting(reader, topics))
-        memory.forget(reader.group_id, topic, is_external=reader.is_external)
+        with _withdrawn_unless_done(state_dir, {reader: topics}):
+            for each in topics:  # and on no other, where it was seen since
+                memory.forget(reader.group_id, each, is_external=reader.is_external)
     say(printer(), f"{who[0].upper()}{who[1:]} is forgotten{_where(topic)}.")
 
 
@@ -103,10 +105,13 @@ def forget_vanished(
     with closing(GroupMemory.open(state_dir, shared=True)) as memory:
         # before it is done: what frees records never goes unrecorded
         record_action(state_dir, *(_forgetting(*each) for each in chosen.items()))
-        forgotten = memory.forget_vanished(chosen, least_ms, topic)
+        with _withdrawn_unless_done(state_dir, chosen):
+            forgotten = memory.forget_vanished(chosen, least_ms)
+        back = {reader: on for reader, on in chosen.items() if reader not in forgotten}
+        record_action(state_dir, *(_forgetting(*each, "forget-withdrawn") for each in back.items()))
     verb = "is" if len(forgotten) == 1 else "are"
     say(console, f"{say_many(len(forgotten), 'group')} {verb} forgotten{where}.")
-    if back := chosen.keys() - forgotten.keys():
+    if back:
         names = sorted({each.group_id for each in back})
         say(console, f"Seen again meanwhile, and so not forgotten: {say_names(names, 5)}.")
 
@@ -122,9 +127,23 @@ def _say(reader: ReaderName) -> str:
     return say_reader(reader.group_id, GroupKind.EXTERNAL if reader.is_external else None)
 
 
-def _forgetting(reader: ReaderName, topics: Sequence[str]) -> Action:
+def _forgetting(reader: ReaderName, topics: Sequence[str], action: str = "forget") -> Action:
     what = "external reader, " if reader.is_external else ""
-    return action_now("forget", reader.group_id, f"{what}on {', '.join(topics)}")
+    return action_now(action, reader.group_id, f"{what}on {', '.join(topics)}")
+
+
+@contextmanager
+def _withdrawn_unless_done(
+    state_dir: Path, readers: Mapping[ReaderName, Sequence[str]]
+) -> Iterator[None]:
+    """Takes back what was recorded if the block fails."""
+    try:
+        yield
+    except RetentiondError:
+        with suppress(StateError):  # the first error says what is wrong
+            withdrawn = (_forgetting(*each, "forget-withdrawn") for each in readers.items())
+            record_action(state_dir, *withdrawn)
+        raise
 
 
 def _is_of(kind: NamedKind | None, reader: ReaderName) -> bool:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
@@ -58,7 +58,8 @@ INSERT INTO gone (topic, ms) VALUES (?, ?) ON CONFLICT (topic) DO UPDATE SET ms 
 
 _FORGET_VANISHED = """
 DELETE FROM commits
-WHERE group_id = ?1 AND is_external = ?4 AND ifnull(topic = ?2, ?2 IS NULL) AND NOT EXISTS (
+WHERE group_id = ?1 AND is_external = ?4 AND topic IN (SELECT value FROM json_each(?2))
+AND NOT EXISTS (
     SELECT 1 FROM commits AS other WHERE other.group_id = ?1 AND other.is_external = ?4
     AND (other.absent_since_ms IS NULL OR other.absent_ms < ?3)
 )
@@ -192,17 +193,23 @@ class GroupMemory:
         return tuple(sorted({topic for (topic,) in rows}))
 
     def forget_vanished(
-        self, readers: Iterable[ReaderName], vanished_for_ms: int, topic: str | None = None
+        self, readers: Mapping[ReaderName, Collection[str]], vanished_for_ms: int
     ) -> dict[ReaderName, tuple[str, ...]]:
-        """Releases the readers that are absent on all their topics and were observed to be absent
-        for at least ``vanished_for_ms``. Returns the topics of each released reader. It is one
-        transaction, so that a reader that a cycle has seen again meanwhile stays."""
+        """Releases readers on these topics, if they are absent on all their topics and were
+        observed to be absent for at least ``vanished_for_ms``. Returns the topics of each released
+        reader. It is one transaction, so that a reader that a cycle has seen again meanwhile
+        stays."""
         forgotten = {}
         with _errors_translated(self._path), self._transaction():
-            for reader in readers:
+            for reader, topics in readers.items():
                 rows = self._connection.execute(
                     _FORGET_VANISHED,
-                    (reader.group_id, topic, vanished_for_ms, reader.is_external),
+                    (
+                        reader.group_id,
+                        json.dumps([*topics]),
+                        vanished_for_ms,
+                        reader.is_external,
+                    ),
                 ).fetchall()
                 if rows:
                     forgotten[reader] = tuple(sorted(name for (name,) in rows))

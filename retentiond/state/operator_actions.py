@@ -87,8 +87,8 @@ COLUMNS = "at_ms, operator, action, subject, detail"
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """``action``: pause, resume, forget or accept; or a request of delete-records or a removal of
-    orphans, and its outcome.
+    """``action``: pause, resume, forget, forget-withdrawn (what was recorded before it was not done
+    after all) or accept; or a request of delete-records or a removal of orphans, and its outcome.
 
     ``subject``: the group that was forgotten, or the id of the request.
     """

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import io
 import time
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client.registry import CollectorRegistry
 
+from retentiond.errors import StateError
 from retentiond.memory.by_partition import ByPartition
 from retentiond.memory.remembered import GroupOnTopic, ReaderName, RememberedReader
 from retentiond.model import GroupKind
@@ -137,9 +140,64 @@ def test_what_is_wrong_ends_with_2_and_forgets_nobody(
 def test_one_that_comes_back_while_it_asks_stays(state_dir: Path) -> None:
     remembered(state_dir, "pr-1")  # as a cycle does meanwhile
     with closing(GroupMemory.open(state_dir, shared=True)) as memory:
-        assert memory.forget_vanished([ReaderName("pr-1"), ReaderName("pr-2")], 0) == {
-            ReaderName("pr-2"): ("orders",)
-        }
+        assert memory.forget_vanished(
+            {ReaderName("pr-1"): ["orders"], ReaderName("pr-2"): ["orders"]}, 0
+        ) == {ReaderName("pr-2"): ("orders",)}
+
+
+class Meanwhile(io.StringIO):
+    """A terminal whose user answers yes, after something has happened."""
+
+    def __init__(self, happens: Callable[[], object]) -> None:
+        super().__init__("y\n")
+        self._happens = happens
+
+    def isatty(self) -> bool:
+        return True
+
+    def readline(self, *_: Any) -> str:
+        self._happens()
+        return super().readline()
+
+
+@pytest.mark.parametrize("arguments", [["pr-1"], ["--pattern", "pr-1"]])
+def test_it_is_forgotten_where_that_was_shown_and_on_no_topic_that_came_meanwhile(
+    command: Command,
+    config: Path,
+    state_dir: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+) -> None:
+    seen = Meanwhile(lambda: remembered(state_dir, "pr-1", "payments", days=40))
+    monkeypatch.setattr("sys.stdin", seen)
+    assert command("groups", "forget", *arguments, "--config", config).code == 0
+    assert [at.topic for at in recall(state_dir).commits if at.group_id == "pr-1"] == ["payments"]
+    (action,) = actions_in(state_dir)
+    assert (action.subject, action.detail) == ("pr-1", "on orders")
+
+
+def test_one_that_comes_back_while_it_asks_is_not_recorded_as_forgotten(
+    command: Command, config: Path, state_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", Meanwhile(lambda: remembered(state_dir, "pr-1")))
+    done = command("groups", "forget", "--pattern", "pr-[12]", "--config", config)
+    assert "Seen again meanwhile, and so not forgotten: pr-1." in done.out
+    assert [(each.action, each.subject) for each in actions_in(state_dir)] == [
+        ("forget", "pr-1"),
+        ("forget", "pr-2"),
+        ("forget-withdrawn", "pr-1"),
+    ]
+
+
+def test_what_could_not_be_forgotten_is_not_recorded_as_forgotten(
+    command: Command, config: Path, state_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def locked(*_: object, **__: object) -> None:
+        raise StateError("the file is locked")
+
+    monkeypatch.setattr(GroupMemory, "forget", locked)
+    assert command("groups", "forget", "pr-1", "--yes", "--config", config).code != 0
+    assert [each.action for each in actions_in(state_dir)] == ["forget", "forget-withdrawn"]
 
 
 def test_three_thousand_take_seconds_and_a_running_daemon_knows_it_at_once(
