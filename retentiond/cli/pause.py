@@ -9,7 +9,7 @@ import typer
 
 from retentiond.cli.options import ConfigPath, Debug, load, set_up
 from retentiond.cli.output.printing import next_cycle, printer, say
-from retentiond.errors import StateError
+from retentiond.errors import StateError, UsageError
 from retentiond.formatting import rfc3339
 from retentiond.state.operator_actions import (
     NO_REASON,
@@ -70,5 +70,7 @@ def resume(context: typer.Context, config: ConfigPath = None, debug: Debug = Fal
         return
     resuming = action_now("resume", None, before.reason)
     record_action(state_dir, resuming)  # before anything is deleted again
+    if (now := read_pause(state_dir)) != before:
+        raise UsageError(f"it was paused anew meanwhile, and stays {now}; resume it again")
     remove_pause(state_dir)
     say(printer(), f"{next_cycle(loaded.dry_run)} It was {before}.")

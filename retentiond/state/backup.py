@@ -17,6 +17,7 @@ from retentiond.errors import StateError, UsageError
 from retentiond.formatting import rfc3339
 from retentiond.state.audit_file import AUDIT_NAME
 from retentiond.state.groups_file import NAME as GROUPS_NAME
+from retentiond.state.groups_file import loss_of_missing
 from retentiond.state.operator_actions import Pause, action_now, write_pause
 from retentiond.state.state_dir import connect, sync
 
@@ -31,6 +32,9 @@ def back_up(state_dir: Path, to: Path) -> tuple[str, ...]:
     names = tuple(name for name in (AUDIT_NAME, GROUPS_NAME) if (state_dir / name).exists())
     if not names:
         raise StateError(f"there is nothing to back up in {state_dir}: no cycle has written it yet")
+    groups = state_dir / GROUPS_NAME
+    if GROUPS_NAME not in names and (loss := loss_of_missing(groups)) is not None:
+        raise StateError(loss)
     unfinished = to.with_name(f".{to.name}.{os.getpid()}")
     try:
         unfinished.mkdir(mode=0o700, parents=True)

@@ -8,7 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from retentiond.state.operator_actions import NO_REASON, Pause, actions_in, read_pause
+from retentiond.state.operator_actions import (
+    NO_REASON,
+    Pause,
+    actions_in,
+    read_pause,
+    write_pause,
+)
 from tests.unit.cli.conftest import CONFIG, Command
 
 
@@ -94,6 +100,19 @@ def test_resume_takes_the_brake_off_and_is_recorded(
     assert ("deletes again" in done.out) == (dry_run == "false")
     assert read_pause(state_dir) is None
     assert [action.action for action in actions_in(state_dir)] == ["pause", "resume"]
+
+
+def test_resume_ends_no_pause_that_it_has_not_read(
+    command: Command, config_file: Path, state_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command("pause", "one", "--config", config_file)
+    monkeypatch.setattr(
+        "retentiond.cli.pause.record_action", lambda *_: write_pause(state_dir, Pause("two"))
+    )
+    done = command("resume", "--config", config_file)
+    assert done.code == 2
+    assert "it was paused anew meanwhile, and stays paused: two" in done.err
+    assert read_pause(state_dir) == Pause("two")
 
 
 def test_where_nothing_is_paused_resume_leaves_nothing_behind(

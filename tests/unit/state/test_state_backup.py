@@ -86,6 +86,14 @@ def test_without_a_state_there_is_nothing_to_copy(tmp_path: Path) -> None:
         back_up(tmp_path / "state", tmp_path / "copy")
 
 
+def test_a_backup_without_the_remembered_groups_is_none(state_dir: Path, tmp_path: Path) -> None:
+    for each in state_dir.glob(f"{GROUPS_NAME}*"):
+        each.rename(each.with_name(f"{GROUPS_NAME}.damaged-1{each.suffix}"))
+    with pytest.raises(StateError, match="the remembered groups are gone"):
+        back_up(state_dir, tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+
+
 def test_a_memory_opens_from_the_copy(state_dir: Path, tmp_path: Path) -> None:
     back_up(state_dir, tmp_path / "copy")
     with closing(GroupMemory.open(tmp_path / "copy")) as memory:
