@@ -131,7 +131,9 @@ def execute(
         stop=stop,
         objection=run.objection,
     )
-    journal.intend(cycle_id, approved, now(), evidence_at_ms=evidence.read_at_ms)
+    # A clock that is set back by less than a second is none of `run.objection`.
+    requested_at_ms = max(now(), evidence.read_at_ms)
+    journal.intend(cycle_id, approved, requested_at_ms, evidence_at_ms=evidence.read_at_ms)
     try:
         settled = requester.request(
             [WantedDeletion(each.topic_partition, each.topic_id, each.cutoff) for each in approved]

@@ -606,6 +606,13 @@ def test_the_wall_clock_has_no_say_in_how_old_the_evidence_is(stage: Stage) -> N
         assert outcome.outcome is Outcome.DELETED
 
 
+def test_a_clock_set_back_by_a_moment_puts_no_request_before_its_evidence(stage: Stage) -> None:
+    """`audit --verify` would accuse the deletion for good."""
+    stage.execute(P0, evidence=EvidenceAge(NOW + 500, READ_AT))
+
+    assert stage.journal.times_ms == [(NOW + 500, NOW + 500)]
+
+
 def test_the_age_of_evidence_is_told_by_a_clock_that_no_setting_moves() -> None:
     before = seconds_since_boot()
 
