@@ -188,6 +188,18 @@ def test_a_daemon_that_is_gone_is_said_and_what_was_seen_stays(site: Site, visit
     expect(page.locator("#found")).to_have_text("3 topics")
 
 
+def test_a_daemon_that_hangs_is_told_as_well(site: Site, visit: OpenPage) -> None:
+    """It takes the connection and says nothing; a browser's clock can't be set for that."""
+    site.show(scenes.many_topics(1))
+    page = visit()
+    page.clock.resume()
+    page.route("**/*", lambda _: None)
+    page.clock.run_for(RENEWAL_MS)
+    expect(page.get_by_role("alert")).to_contain_text(
+        "retentiond can't be reached since", timeout=2 * RENEWAL_MS
+    )
+
+
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Its port speaks TLS, and lets in who knows a password."""

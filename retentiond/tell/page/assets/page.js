@@ -3,6 +3,7 @@
 "use strict";
 
 const RENEW_MS = 10_000;
+const ANSWER_MS = 8_000;
 const TYPED_MS = 150;
 
 const renewal = document.getElementById("renewal");
@@ -55,7 +56,11 @@ function show(fresh) {
 async function renew() {
   const question = ++asked;
   try {
-    const answer = await fetch(location.href, { cache: "no-store", credentials: "same-origin" });
+    const answer = await fetch(location.href, {
+      cache: "no-store",
+      credentials: "same-origin",
+      signal: AbortSignal.timeout(ANSWER_MS), // else a daemon that hangs would look as it was
+    });
     const html = await answer.text();
     if (question !== asked) return;
     const fresh = new DOMParser().parseFromString(html, "text/html");
