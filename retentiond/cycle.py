@@ -99,7 +99,8 @@ def plan_cycle(context: CycleContext, config: Config, stored: StoredState) -> Pl
     context.disks.begin(context.kafka)
     with times.step("gather"):
         snapshot = _read(context, config, stored.remembered)
-        pressure = _under_pressure(context, config, stored, snapshot)
+        found = _disk_pressure(context, config, stored, snapshot)
+        pressure = _with_offsets(context, config, snapshot, found)
     with times.step("decide"):
         seen = changes(snapshot, stored.remembered, config.limits.settle_cycles)
         decided = _decided(context, config, stored, seen, snapshot, pressure=pressure)
@@ -129,11 +130,13 @@ def run_cycle(context: CycleContext, config: Config, state: State) -> CycleEnd:
     clock = ClockChanges(lambda: context.now() / 1000, context.elapsed)
     with times.step("gather"):
         snapshot = _read(context, config, stored.remembered)
-    read_s = context.elapsed() - began_s
+        read_s = context.elapsed() - began_s
+        # Before it is remembered: of millions of commits that takes longer than a reading is good.
+        found = _disk_pressure(context, config, stored, snapshot)
     with times.step("record"):
         seen = _remember(config, state, stored, snapshot)
     with times.step("gather"):
-        pressure = _under_pressure(context, config, stored, snapshot)
+        pressure = _with_offsets(context, config, snapshot, found)
     with times.step("decide"):
         decided = _decided(context, config, stored, seen, snapshot, pressure=pressure)
         plan, snapshot = decided.plan, decided.snapshot
@@ -217,19 +220,25 @@ def _remember(config: Config, state: State, stored: StoredState, snapshot: Snaps
     return seen
 
 
-def _under_pressure(
+def _disk_pressure(
     context: CycleContext, config: Config, stored: StoredState, snapshot: Snapshot
 ) -> Pressure:
     """What the disks ask for."""
     if config.disk_pressure is None:
         return NO_PRESSURE
-    pressure = context.disks.pressure(
+    return context.disks.pressure(
         snapshot,
         config.disk_pressure,
         stored.under_pressure,
         stored.awaited,
         stored.recent_disks,
     )
+
+
+def _with_offsets(
+    context: CycleContext, config: Config, snapshot: Snapshot, pressure: Pressure
+) -> Pressure:
+    """The pressure with what it takes to delete sooner on its account."""
     wanted = pressure.partitions(snapshot) if config.heeds_pressure else []
     if not any(each.needed_bytes for each in pressure.log_dirs) or not wanted:
         return pressure

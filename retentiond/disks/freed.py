@@ -112,7 +112,8 @@ def follow(
 
     A deletion is dropped if its topic was deleted or one of its replicas has moved: what it freed
     will never be known. If the disks or the offsets could not be read this time, the deletion
-    stays as it was.
+    stays as it was, for as long as a broker may take to free it: a topic that is gone or no longer
+    enabled is never read again.
     """
     open_by_replica: defaultdict[ReplicaKey, list[PendingFree]] = defaultdict(list)
     for pending in awaited:
@@ -124,6 +125,7 @@ def follow(
     for replica, waiting in open_by_replica.items():
         offsets = partitions.get(replica.at)
         if offsets is None or reading.replicas(replica.at) is None:
+            lost |= {each.deletion for each in waiting if now_ms - each.asked_at_ms >= GIVE_UP_MS}
             continue
         size = reading.size_of(replica)
         if size is None or offsets.topic_id != waiting[0].topic_id:

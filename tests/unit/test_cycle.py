@@ -19,9 +19,10 @@ from retentiond.act import carry_out, guard, slices
 from retentiond.act.evidence import Evidence
 from retentiond.act.guard import arranged
 from retentiond.act.request import Requester
-from retentiond.clock import seconds_since_boot
+from retentiond.clock import Uptime, seconds_since_boot
 from retentiond.config import Config
 from retentiond.cycle import CycleContext, run_cycle
+from retentiond.disks import broker_disks
 from retentiond.errors import KafkaUnavailable, OtherCluster, StateError
 from retentiond.gather.groups import LastCoordinators
 from retentiond.kafka.interface import ListedGroup, TopicConfig
@@ -32,6 +33,7 @@ from retentiond.spark.session import SparkSessions
 from retentiond.state.audit import Audit
 from retentiond.state.audit_file import AUDIT_NAME
 from retentiond.state.audit_records import CycleRecord, read_deletions
+from retentiond.state.groups import GroupMemory
 from retentiond.state.operator_actions import Pause, write_pause
 from retentiond.state.state import LastComplete, open_state, read_last_complete, read_waiting
 from retentiond.tell.report import CycleReport
@@ -403,6 +405,32 @@ def test_a_cycle_of_several_slices_begins_once(
     monkeypatch.setattr(Audit, "record_cycle", record)
     assert len(run(kafka, tmp_path).evidence_ages_s) == 2
     assert [each.finished_at_ms is None for each in recorded] == [True, False]
+
+
+def test_pressure_comes_into_force_however_long_remembering_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reading of the disks is good for a minute; millions of commits take longer."""
+    monkeypatch.setattr(cycle, "decide", lambda _, snapshot: tuple(oracle.plan(snapshot)))
+    passed_ms = 0
+    monkeypatch.setattr(broker_disks, "uptime", lambda: Uptime("the-host", passed_ms))
+    remember = GroupMemory.remember
+
+    def remember_slowly(*args: Any) -> None:
+        nonlocal passed_ms
+        remember(*args)
+        passed_ms += 61_000
+
+    monkeypatch.setattr(GroupMemory, "remember", remember_slowly)
+    kafka, at = FakeCluster(), TopicPartition("zulu", 0)
+    kafka.create_topic("zulu", 1, {"segment.bytes": "1000"})
+    kafka.produce("zulu", count=1000)
+    kafka.commit("billing", {at: 1000})
+    kafka.usable_bytes = dict.fromkeys(kafka.brokers, 10**11)  # a tenth
+    kafka.advance(2_000)
+
+    (row,) = run(kafka, tmp_path, retention_ms=60_000, pressure_ms=1_000).plan.rows
+    assert (row.under_pressure, row.consumed_retention_ms) == (True, 1_000)
 
 
 def test_a_pause_holds_what_pressure_would_delete_and_says_so(

@@ -123,6 +123,22 @@ def test_offsets_that_are_not_read_say_nothing() -> None:
     assert found == FreedProgress((awaited(),), {}, ())
 
 
+@pytest.mark.parametrize(
+    ("seen", "offsets"),
+    [
+        (reading({1: 10}), {}),  # the topic is deleted, or no longer enabled
+        (DiskReading(), {AT: PartitionOffsets("id", 400, 1000)}),  # a broker is away
+    ],
+)
+def test_what_can_not_be_read_for_long_is_awaited_no_more(
+    seen: DiskReading, offsets: dict[TopicPartition, PartitionOffsets]
+) -> None:
+    """Else a disk under pressure would wait for it for ever, and run full."""
+    soon = follow([awaited()], seen, offsets, ASKED_AT_MS + 15 * MINUTE_MS - 1)
+    assert soon.awaited == (awaited(),)
+    assert follow([awaited()], seen, offsets, ASKED_AT_MS + 15 * MINUTE_MS) == FreedProgress()
+
+
 def test_a_recreated_topic_leaves_it_unknown() -> None:
     assert followed([awaited()], reading({1: 10}), topic_id="new") == FreedProgress()
 
