@@ -220,6 +220,13 @@ class Daemon:
             self._metrics.observe_failure()
             self._status.problem = sentence_of(error)
             release_frames(error)
+        if self._waits_for_a_cycle() and not self._stop.is_set():
+            # It was due at once, and the scheduler leaves out what is due while a cycle runs.
+            self._begin_next_at(datetime.now(UTC) + timedelta(seconds=FIRST_RETRY_S))
+
+    def _waits_for_a_cycle(self) -> bool:
+        """Whether a configuration was reloaded that only the next cycle takes over."""
+        return self._in_force is not self._engine.config and not self._status.needs_restart
 
     def _cycle_with_upkeep(self) -> None:
         self._idle.clear()
@@ -338,6 +345,7 @@ class Daemon:
         ]
         if fixed:
             self._log.warning(logs.CONFIG_NEEDS_RESTART, settings=fixed)
+            config = config.model_copy(update={name: getattr(old, name) for name in fixed})
         with self._taking_over:
             self._put_in_force(config)
         self._metrics.observe_reload(successful=True)
@@ -363,11 +371,10 @@ class Daemon:
         """Takes over what was reloaded; clients and session are made anew where they differ. Not
         where only a new start helps: new clients would not know that two clusters answered."""
         config = self._in_force
-        if config is self._engine.config or self._status.needs_restart:
+        if not self._waits_for_a_cycle():
             return
-        self._history.config = config
         if self._engine.fits(config):
-            self._engine.config = config
+            self._engine.config = self._history.config = config
             return
         try:
             engine = self._made(config)
@@ -379,6 +386,7 @@ class Daemon:
             return
         self._engine.close()
         self._engine = engine
+        self._history.config = config
 
     def _shut_down(self) -> bool:
         asked_at = time.monotonic()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from retentiond.errors import ConfigError, KafkaUnavailable, OtherCluster, StateReplaced
@@ -138,6 +139,52 @@ def test_clients_that_cannot_be_made_are_a_refusal_and_the_old_ones_go_on() -> N
     assert [line["error"] for line in bench.events(logs.CONFIG_REFUSED)] == [
         "kafka.ssl.ca.location: there is no such file"
     ]
+
+
+def test_of_a_refused_file_no_section_is_in_force() -> None:
+    def play(bench: Bench) -> None:
+        bench.refusal = ConfigError("there is no such file", path="kafka.ssl.ca.location")
+        short = settings(
+            kafka={"bootstrap.servers": "elsewhere:9092"},
+            history={"enabled": False, "keep": "7d"},
+        )
+        bench.reload(short)
+        bench.tick()
+        bench.tick()
+        assert bench.daemon._history.config.history == settings().history
+
+    live(play)
+
+
+def test_what_only_a_start_reads_stays_as_it_was_everywhere(tmp_path: Path) -> None:
+    """The history is in the state directory, too."""
+
+    def play(bench: Bench) -> None:
+        moved = settings(tmp_path / "elsewhere", dry_run=False)
+        for _ in range(2):
+            bench.reload(moved)
+            bench.tick()
+        assert bench.daemon._history.config.state_dir == settings().state_dir
+        assert not bench.engines[0].config.dry_run
+
+    assert len(live(play).events(logs.CONFIG_NEEDS_RESTART)) == 2
+
+
+def test_what_is_reloaded_during_a_cycle_is_in_force_soon_after_it() -> None:
+    """The scheduler leaves out what is due while a cycle runs."""
+
+    def play(bench: Bench) -> None:
+        def cycle() -> CycleReport:
+            bench.reload(OTHER_TOPIC)
+            bench.scheduler.next_run_time = datetime.now(UTC) + timedelta(minutes=1)
+            return report()
+
+        bench.tick(cycle)
+        due = bench.scheduler.next_run_time
+        assert due is not None
+        assert due < datetime.now(UTC) + timedelta(seconds=10)
+
+    live(play)
 
 
 def test_a_reload_while_another_one_is_adopted_is_in_force_at_once() -> None:
