@@ -58,8 +58,8 @@ def run_daemon(path: Path) -> None:
     loaded = load(path)
     with open_state(loaded.state_dir) as state:
         ended = Daemon(loaded, lambda: load(path), state, signals=signals).run()
-    if not ended:
-        _end_at_once(0)
+        if not ended:  # and before the state is closed: somebody may still be writing it
+            _end_at_once(0)
 
 
 def run_once(path: Path, output: Output) -> bool:

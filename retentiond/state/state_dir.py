@@ -8,7 +8,6 @@ only names the holder. The file is never removed: a removed name could be locked
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import fcntl
 import json
@@ -17,7 +16,7 @@ import os
 import socket
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from retentiond.errors import StateError
@@ -90,7 +89,7 @@ def created(path: Path, schema: str, version: int) -> Iterator[sqlite3.Connectio
             yield connection
         finally:
             connection.close()
-        with contextlib.suppress(FileExistsError):
+        with suppress(FileExistsError):
             os.link(unfinished, path)
     finally:
         unfinished.unlink()
@@ -161,7 +160,8 @@ def state_lock(state_dir: Path) -> Iterator[None]:
         try:
             yield
         finally:
-            os.ftruncate(fd, 0)
+            with suppress(OSError):  # information only: the lock itself ends with the descriptor
+                os.ftruncate(fd, 0)
     finally:
         os.close(fd)
 

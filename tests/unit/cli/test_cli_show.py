@@ -13,6 +13,7 @@ from retentiond.cli.output.plan import show
 from retentiond.disks.broker_disks import DiskReport
 from retentiond.disks.stuck import Stuck, StuckCause
 from retentiond.model import Outcome, PlanRow, Reason, TopicPartition
+from retentiond.state.state_dir import holder_of
 from retentiond.tell.report import CycleReport
 from tests.support.builders.reports import outcome, report, row, turned_down, unreadable
 from tests.unit.cli.conftest import CONFIG, Command, OneCycle
@@ -274,6 +275,32 @@ def test_it_logs_what_became_of_earlier_deletions_and_what_nobody_knows_of_its_o
         ("retentiond.deletion_settled", "clicks", "deleted"),
         ("retentiond.deletion_unclear", "orders", "unknown"),
     ]
+
+
+def test_a_daemon_whose_cycle_does_not_end_ends_before_its_state_is_closed(
+    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Closing it would wait for the cycle's writing, or break it."""
+    state_dir = tmp_path / "state"
+    held: list[bool] = []
+
+    def end_at_once(code: int) -> None:
+        held.append(holder_of(state_dir) is not None)
+        raise SystemExit(code)
+
+    class Abandoning:
+        def __init__(self, *_: object, **__: object) -> None:
+            pass
+
+        def run(self) -> bool:
+            return False
+
+    monkeypatch.setattr("retentiond.daemon.Daemon", Abandoning)
+    monkeypatch.setattr("retentiond.cli.run._end_at_once", end_at_once)
+    config = tmp_path / "retentiond.yaml"
+    config.write_text(f"{CONFIG}state_dir: {state_dir}\n")
+    assert command("run", "--config", config).code == 0
+    assert held == [True]
 
 
 def test_where_not_every_group_counts_a_line_below_the_plan_says_so(

@@ -205,3 +205,16 @@ def test_a_full_disk_is_a_sentence_and_leaves_the_directory_free(
     monkeypatch.undo()
 
     take(tmp_path)
+
+
+def test_a_disk_that_has_become_read_only_does_not_keep_it_from_being_released(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_only(*_: int) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    with state_lock(tmp_path):
+        monkeypatch.setattr(os, "ftruncate", read_only)
+    monkeypatch.undo()
+    with state_lock(tmp_path):
+        pass
