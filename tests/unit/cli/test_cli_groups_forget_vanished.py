@@ -155,7 +155,7 @@ class Meanwhile(io.StringIO):
     def isatty(self) -> bool:
         return True
 
-    def readline(self, *_: Any) -> str:
+    def readline(self, *_: Any) -> str:  # type: ignore[override]  # as StringIO itself does
         self._happens()
         return super().readline()
 
