@@ -127,7 +127,7 @@ def least_of_all(*names: str) -> str:
 def topic_holds(topics: DataFrame) -> DataFrame:
     """The reasons that hold a topic as a whole.
 
-    Grain: topic_id. Columns: topic_id; topic_reason?: string; min_groups: int;
+    Grain: topic_id. Columns: topic_id; topic_reason?: string; min_groups: long;
     hidden: boolean; changelog_group_id?: int.
     """
     return with_topic_reason(topics).select(

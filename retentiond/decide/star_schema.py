@@ -50,7 +50,7 @@ TOPICS = pa.schema(
         _flag("hidden"),
         pa.field("consumed_retention_ms", pa.int64()),
         pa.field("forced_retention_ms", pa.int64()),
-        pa.field("min_groups", pa.int32(), nullable=False),
+        pa.field("min_groups", pa.int64(), nullable=False),
         pa.field("changelog_group_id", pa.int32()),  # the first that restores its state from it
     ]
 )

@@ -8,6 +8,7 @@ judged: then all records count as kept.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -22,7 +23,7 @@ from retentiond.config.reader import path_of, sentence_of
 from retentiond.config.rules import TopicEntry
 from retentiond.config.settings import SETTINGS, refined
 from retentiond.errors import ConfigError, UsageError
-from retentiond.formatting import say_duration
+from retentiond.formatting import say_duration, say_name
 
 PolicyFor: TypeAlias = Callable[[str], TopicPolicy | PolicyConflict | None]
 
@@ -82,16 +83,19 @@ class TopicQuestion:
         return then_ms is not None and (now_ms is None or now_ms > then_ms)
 
     @property
-    def _external(self) -> frozenset[ExternalReader]:
-        return frozenset(self.policy.external_readers if self.policy else ())
+    def _external(self) -> frozenset[str]:
+        return frozenset(map(_position, self.policy.external_readers if self.policy else ()))
 
     @property
-    def _external_then(self) -> frozenset[ExternalReader]:
-        return frozenset(self.in_force.external_readers if self.in_force else ())
+    def _external_then(self) -> frozenset[str]:
+        return frozenset(map(_position, self.in_force.external_readers if self.in_force else ()))
 
     def drops(self, name: str) -> bool:
         """Whether an external reader of that name counted then, and doesn't count any more."""
-        return name in {reader.name for reader in self._external_then - self._external}
+        readers = self.in_force.external_readers if self.in_force else ()
+        return any(
+            reader.name == name and _position(reader) not in self._external for reader in readers
+        )
 
     def counts(self, group: str) -> bool:
         """Whether one of the policies lets the group count. Records that such a group misses are a
@@ -103,9 +107,15 @@ class TopicQuestion:
         return self.policy is not None and self.policy.excludes(group)
 
 
+def _position(reader: ExternalReader) -> str:
+    """Whose position it is and where it is kept, however one logs in there."""
+    written = {key: each for key, each in reader.written().items() if key not in ("headers", "ca")}
+    return json.dumps(written | {"max_age": reader.max_age_ms}, sort_keys=True)
+
+
 POLICY_COLUMNS: dict[str, tuple[pa.DataType, Callable[[TopicQuestion], int | bool | None]]] = {
     "consumed_retention_ms": (pa.int64(), lambda asked: asked.retention_ms),
-    "min_groups": (pa.int32(), lambda asked: asked.min_groups),
+    "min_groups": (pa.int64(), lambda asked: asked.min_groups),
     "conflict": (pa.bool_(), lambda asked: asked.conflict),
     "is_known": (pa.bool_(), lambda asked: asked.is_known),
 }
@@ -208,7 +218,16 @@ def _changed(config: Config, topic: str, settings: dict[str, Any]) -> TopicPolic
             "several patterns treat the topic differently; try a file that names it, with --policy",
             path=f"--set {topic}",
         )
-    return _with_pressure_at_most(refined(policies[0], entry), topic, entry.key_of_pressure)
+    policy = refined(policies[0], entry)
+    declared = (*policy.required_groups, *(reader.name for reader in policy.external_readers))
+    for name in declared:
+        if policy.excludes(name):
+            raise ConfigError(
+                f"expected groups that count: {say_name(name)} is required or declared, and does "
+                "not count",
+                path=f"--set {topic}:groups",
+            )
+    return _with_pressure_at_most(policy, topic, entry.key_of_pressure)
 
 
 def _with_pressure_at_most(policy: TopicPolicy, topic: str, written: str | None) -> TopicPolicy:

@@ -139,7 +139,8 @@ def test_no_doubts_look_like_doubts(frames: StarSchema[DataFrame], counted: Data
 
 def test_topic_holds_bring_what_the_policy_says_of_groups(frames: StarSchema[DataFrame]) -> None:
     assert columns(topic_holds(frames.topics)) == (
-        "topic_id int, topic_reason string, min_groups int, hidden boolean, changelog_group_id int"
+        "topic_id int, topic_reason string, min_groups bigint, hidden boolean, "
+        "changelog_group_id int"
     )
 
 

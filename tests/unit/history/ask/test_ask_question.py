@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from retentiond.config import Config, ExternalReader, TopicPolicy
 from retentiond.config.pattern import Pattern
 from retentiond.errors import ConfigError
-from retentiond.history.ask.question import TopicQuestion, tried_policy
+from retentiond.history.ask.question import POLICY_COLUMNS, TopicQuestion, tried_policy
 
 IN_FORCE = TopicPolicy(enabled=True, consumed_retention_ms=1000)
 READER = ExternalReader(name="etl", offsets="/etl.json")
@@ -144,6 +145,45 @@ def test_a_topic_that_patterns_treat_differently_is_not_tried_by_a_guess() -> No
     assert tried_policy(config, ["stage-1:retention.commitoffset.enable=true"])
     with pytest.raises(ConfigError, match="several patterns treat the topic differently"):
         tried_policy(config, ["stage-9:retention.commitoffset.enable=true"])
+
+
+def test_what_no_file_may_say_is_refused_in_set_too() -> None:
+    config = Config.model_validate(
+        {
+            "kafka": {"bootstrap.servers": "fake:9092"},
+            "topics": [
+                {
+                    "name": "orders",
+                    "retention.commitoffset.enable": True,
+                    "groups": {"required": ["billing"]},
+                }
+            ],
+        }
+    )
+    with pytest.raises(ConfigError, match="billing is required or declared, and does not count"):
+        tried_policy(config, ["orders:groups.exclude=['billing']"])
+
+
+def test_another_login_at_the_same_place_leaves_a_reader_known() -> None:
+    place = {"name": "etl", "offsets": "https://lake.example/at"}
+    first, second = (
+        replace(
+            IN_FORCE,
+            external_readers=(
+                ExternalReader.model_validate({**place, "headers": {"Authorization": secret}}),
+            ),
+        )
+        for secret in ("one", "two")
+    )
+    assert asked(first, second).is_known
+    assert not asked(first, second).drops("etl")
+    assert asked(IN_FORCE, second).drops("etl")
+
+
+def test_many_groups_may_be_asked_for() -> None:
+    question = asked(replace(IN_FORCE, min_groups=3_000_000_000))
+    kind, value_of = POLICY_COLUMNS["min_groups"]
+    assert pa.array([value_of(question)], kind).to_pylist() == [3_000_000_000]
 
 
 def replace_place(reader: ExternalReader) -> ExternalReader:
