@@ -254,10 +254,12 @@ def write(
             entries.append(short + dumped([_entry(each, policy)]))
     if not entries:
         raise UsageError(f"{path} is not written: no topic here can ever be deleted from")
-    document = {
+    document: dict[str, Any] = {
         "kafka": {"bootstrap.servers": config.kafka["bootstrap.servers"]},
         "state_dir": str(config.state_dir),
     }
+    if config.disk_pressure is not None:  # the entries keep their pressure retentions
+        document["disk_pressure"] = config.disk_pressure.model_dump(mode="json")
     text = "".join([dumped(document), "topics:\n", *left_out, *entries])
     with new_file(path, WRITE_CONFIG) as unfinished:
         unfinished.write_text(CONFIG_HEAD_LINES.format(path=path) + text, encoding="utf-8")

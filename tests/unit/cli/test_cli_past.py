@@ -92,7 +92,8 @@ def test_a_recommended_configuration_can_be_read_whatever_the_pressure_retention
 ) -> None:
     """6 hours are longer than the recommended hour."""
     config.write_text(
-        CONFIG.replace("minutes: 30", "hours: 24")
+        "disk_pressure: {below_free: 20%, until_free: 30%}\n"
+        + CONFIG.replace("minutes: 30", "hours: 24")
         + f"    retention.commitoffset.pressure.hours: {pressure_hours}\n"
     )
     of_hour = SimulatedTopic("orders", 3_600_000, 9, 9, 9, 9, 0, (), 0)
@@ -103,6 +104,7 @@ def test_a_recommended_configuration_can_be_read_whatever_the_pressure_retention
     assert isinstance(policy, TopicPolicy)
     assert policy.consumed_retention_ms == 3_600_000
     assert policy.pressure_retention_ms == expected_ms
+    assert load(tmp_path / "tried.yaml").disk_pressure == load(config).disk_pressure
 
 
 def test_a_recommended_retention_is_never_longer_than_retention_ms(
