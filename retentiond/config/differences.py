@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from retentiond.config.config import Config
 from retentiond.config.entry_pairs import EntryPair, effects_on_shared, pair_entries
 from retentiond.config.policy import PolicyEntry
-from retentiond.config.settings import ENABLE, Effect, TopicPolicy, changes
+from retentiond.config.settings import ENABLE, SETTINGS, Effect, TopicPolicy, changes
 from retentiond.config.values import is_unknown
 
 NOT_SHOWN = "(not shown)"
@@ -77,7 +77,7 @@ def _of_entries(before: Config, after: Config) -> Iterator[Difference]:
         beside: set[Effect] = set()  # what else becomes of its topics
         if pair.is_pattern and (found or not stays):
             beside.update(effects_on_shared(pair, pairs))
-        elif some_unknown and not stays:
+        elif not stays and (some_unknown or _may_match_otherwise(pair, pairs)):
             beside.add(Effect.UNKNOWN)  # another entry may be about this topic, too
         for each in found:
             effect = each.effect if each.effect is Effect.NONE else _joined(each.effect, beside)
@@ -85,6 +85,22 @@ def _of_entries(before: Config, after: Config) -> Iterator[Difference]:
         if not (stays or found):
             yield _difference(pair, "entry", *pair.sources, _joined(Effect.NONE, beside))
         yield from _of_entry(pair)
+
+
+def _may_match_otherwise(pair: EntryPair, pairs: Sequence[EntryPair]) -> bool:
+    """Whether nobody knows what the topic of this pair follows without it: a pattern matches it
+    whose exceptions, or whose policy, are not known."""
+    topic, _ = pair.present.about
+    return any(
+        pattern.fullmatch(topic)
+        and (
+            is_unknown(each.entry)
+            or any(is_unknown(setting.of(each.policy)) for setting in SETTINGS)
+        )
+        for other in pairs
+        for each in (other.old, other.new)
+        if each is not None and (pattern := each.entry.pattern) is not None
+    )
 
 
 def _joined(effect: Effect, others: set[Effect]) -> Effect:

@@ -182,8 +182,8 @@ def why_not(topic: TopicAnswer) -> str | None:
     rows = [each.row for each in topic.partitions]
     if not any(row.groups for row in rows):
         return DISABLING[Reason.NO_GROUP]
-    reasons = {row.reason for row in rows}
-    if reasons <= DISABLING.keys():
+    reasons = {row.reason for row in rows} - {Reason.EMPTY}  # which says nothing of the groups
+    if reasons and reasons <= DISABLING.keys():
         return listed([_why_disabled(reason, topic) for reason in sorted(reasons)])
     return None
 

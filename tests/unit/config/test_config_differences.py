@@ -118,6 +118,20 @@ def test_patterns_whose_matches_begin_differently_share_no_topic() -> None:
         assert (may_begin_alike, ENABLE, False, True, "unknown") in found, may_begin_alike
 
 
+@pytest.mark.parametrize(
+    "vague", [{"except": ["${SKIP}"], "hours": 1}, {"hours": "${HOURS}"}], ids=["except", "value"]
+)
+def test_a_topic_that_a_vague_pattern_may_match_follows_nobody_knows_what(
+    vague: dict[str, Any],
+) -> None:
+    patterns = [pattern(r"orders\..*", **vague), pattern(r"clicks\..*", hours=1)]
+    audit = {"name": "orders.audit", ENABLE: True, HOURS: 24}
+    without, having = config(*patterns), config(*patterns, audit)
+    assert effects(without, having) == effects(having, without) == {"unknown"}
+    clicks = {"name": "clicks.audit", ENABLE: True, HOURS: 24}
+    assert effects(without, config(*patterns, clicks)) == {"later"}
+
+
 def test_values_that_are_not_known_may_be_equal_or_not() -> None:
     other = pattern(".*b", hours="${H}")
     assert effects(

@@ -279,3 +279,8 @@ def test_where_a_disk_is_nearly_full_it_suggests_disk_pressure(
     assert ("# /b of broker 2 is 71% full: with disk_pressure" in written) is is_suggested
     uncommented = written.replace("# disk_pressure: ", "disk_pressure: ")
     assert (read(uncommented).disk_pressure is not None) is is_suggested
+
+
+def test_an_empty_partition_says_nothing_of_the_groups_of_the_others() -> None:
+    rows = [row("orders", 0, Reason.EMPTY), row("orders", 1, Reason.GROUP_LIST_INCOMPLETE)]
+    assert enabled(text(*rows)) == {"orders": False}
