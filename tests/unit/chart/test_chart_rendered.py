@@ -586,3 +586,10 @@ def test_the_notes_say_what_it_does_and_what_to_do_next(
     assert said in notes
     assert f"helm test {RELEASE} --namespace {NAMESPACE} --logs" in notes
     assert f"exec {RELEASE}-retentiond-0 -- retentiond audit" in notes
+
+
+@pytest.mark.parametrize("release", ["no", "2024", "true"])
+def test_a_release_whose_name_yaml_reads_as_something_else_has_labels_of_text(release: str) -> None:
+    for document in template(values_named("minimal"), release=release):
+        for value in document["metadata"].get("labels", {}).values():
+            assert isinstance(value, str)

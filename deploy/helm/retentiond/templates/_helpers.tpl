@@ -11,8 +11,8 @@
 {{- end }}
 
 {{- define "retentiond.release" -}}
-app.kubernetes.io/name: {{ include "retentiond.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "retentiond.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{- define "retentiond.labels" -}}
@@ -101,7 +101,7 @@ imagePullSecrets: {{- toYaml . | nindent 2 }}
 {{- end }}
 securityContext: {{- toYaml (mergeOverwrite $security .Values.podSecurityContext) | nindent 2 }}
 {{- with .Values.priorityClassName }}
-priorityClassName: {{ . }}
+priorityClassName: {{ . | quote }}
 {{- end }}
 {{- with .Values.nodeSelector }}
 nodeSelector: {{- toYaml . | nindent 2 }}
@@ -161,7 +161,7 @@ volumeMounts:
 {{- end }}
 {{- range $folder, $secret := .Values.secrets }}
 - name: secret-{{ $folder }}
-  secret: {secretName: {{ $secret }}, defaultMode: 0440}
+  secret: {secretName: {{ $secret | quote }}, defaultMode: 0440}
 {{- end }}
 # Spark's scratch files and the native libraries that the JVM unpacks.
 - name: tmp
