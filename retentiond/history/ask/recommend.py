@@ -65,8 +65,9 @@ class Recommendation:
     - ``shortest_ms``: the shortest retention that would have been enough.
     - ``limited_by_ms``: the topic's retention.ms, if more would have been recommended; else None. A
       topic whose consumed retention exceeds it is held.
-    - ``observed_ms``: for how long the topic was observed; ``is_short``: whether that is too short
-      to rely on, so that no shorter retention is recommended.
+    - ``observed_ms``: for how long the topic was observed, and not held; ``is_short``: whether that
+      is too short to rely on, so that nothing shorter than the time since the topic was first seen
+      is recommended.
     - ``simulated``: the past under the recommended retention.
     """
 
@@ -102,12 +103,19 @@ def recommend(
     """
     orders = (
         replay.starts()
+        .groupBy("topic", "order")
+        .agg(
+            F.expr("max(weight) AS weight"),
+            F.expr("bool_or(bound IS NOT NULL) AS is_judged"),
+            F.expr(f"bool_or({MAY_HAVE_MISSED}) AS is_doubtful"),
+        )
         .groupBy("topic")
         .agg(
             F.expr("min(order) AS first"),
             F.expr("max(order) AS last"),
-            F.expr(f"min(IF({MAY_HAVE_MISSED}, order, NULL)) AS since"),
-            F.expr(f"max(IF({MAY_HAVE_MISSED}, order, NULL)) AS until"),
+            F.expr("sum(IF(is_judged, weight, 0L)) AS judged_ms"),
+            F.expr("min(IF(is_doubtful, order, NULL)) AS since"),
+            F.expr("max(IF(is_doubtful, order, NULL)) AS until"),
         )
     )
     rows = sorted(orders.toArrow().to_pylist(), key=lambda row: int(row["topic"]))
@@ -124,7 +132,9 @@ def recommend(
         if worst := returns.get(topic):
             at_least += [worst.needed_ms + 1, observed_ms if worst.ms is None else worst.ms]
         retention_ms = math.ceil(max(at_least) * safety)
-        is_short = observed_ms < max(ENOUGH_MS, ENOUGH_TIMES * retention_ms)
+        # While the topic was held nobody would have missed anything, whoever came back.
+        judged_ms = min(observed_ms, row["judged_ms"])
+        is_short = judged_ms < max(ENOUGH_MS, ENOUGH_TIMES * retention_ms)
         if is_short:
             retention_ms = max(retention_ms, observed_ms)
         limit_ms = forced_ms.get(topic)
@@ -134,7 +144,7 @@ def recommend(
             limit_ms = None
         need = needs.get(topic, NOBODY_CAME_BACK)
         recommended.append(
-            (topic, retention_ms, max(at_least), need, observed_ms, is_short, limit_ms)
+            (topic, retention_ms, max(at_least), need, judged_ms, is_short, limit_ms)
         )
     retentions = {topic: retention_ms for topic, retention_ms, *_ in recommended}
     simulated = simulate(again(with_retentions(replay.questions, retentions)))

@@ -473,6 +473,32 @@ def test_a_group_has_stopped_once_it_has_not_moved_for_a_day(
 
 
 @pytest.mark.spark
+def test_while_a_topic_is_held_it_is_not_observed(
+    command: Command, config: Path, tmp_path: Path
+) -> None:
+    """Nobody can have missed anything then, whoever went back."""
+    entries = [
+        PastEntry(
+            hour * HOUR_MS,
+            observed_ms=HOUR_MS if hour else None,
+            is_whole=not hour,
+            rows=[
+                partition_row(
+                    "orders", high_watermark=100, verdict="hold", reason="required_group_missing"
+                ),
+                *([commit_row("billing", "orders", 0, 100 - hour)] if hour in (0, 50) else []),
+            ],
+        )
+        for hour in range(8 * 24)
+    ]
+    PastCluster(entries).write(tmp_path / "state" / "history")
+    asked = ("recommend", "--config", config, "--since", "2026-03-01T00:00:00Z", "--output", "json")
+    (orders,) = json.loads(command(*asked).out)["topics"]
+    assert not orders["observed_enough"]
+    assert orders["retention_ms"] >= 191 * HOUR_MS
+
+
+@pytest.mark.spark
 def test_a_topic_of_one_entry_has_no_recommendation(
     command: Command, config: Path, tmp_path: Path
 ) -> None:
