@@ -112,8 +112,8 @@ def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
     everything again, and asks again if it may no longer delete all of that. Without a terminal, a
     file of offsets needs no --yes, except in retentiond's container; any other target needs it. It
     exits with 1 if any partition failed. A partition fails, too, if a group of --to-committed has
-    committed beyond its end, has read records that an unclean election has replaced, or has no
-    commit on the topic.
+    committed beyond its end, has read records that an unclean election has replaced, has no commit
+    on the topic, or is a streams group that restores its state from the topic.
 
     Example: retentiond delete-records --bootstrap-server localhost:9092 --offset-json-file o.json
 

@@ -90,7 +90,8 @@ def recommend(  # noqa: PLR0917 - typer hands each option over by its name
 
     It is the shortest one under which every reader of that time would have found its records,
     times --safety, but not longer than the topic's retention.ms. A topic with only one entry in
-    that time has no recommendation. Nothing is changed.
+    that time has no recommendation, and time in which a topic was held does not count as observed.
+    Nothing is changed.
 
     Example: retentiond recommend --since 30d --topic 'orders\\..*'
 
