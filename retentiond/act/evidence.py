@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from retentiond.formatting import say_reader
+from retentiond.kafka.interface import EpochEnd
 from retentiond.model import GroupKind, TopicPartition
 from retentiond.snapshot import (
     ABSENT,
@@ -114,26 +115,16 @@ class Evidence:
 
     def _why_replaced(self, group_id: str, row: Mapping[str, Any] | None) -> str | None:
         """Why the commit doesn't belong to the present log; None if it does. ``row`` is a row of
-        `EPOCH_SCHEMA`; None if the commit is stale.
-
-        A group that has committed an offset in a leader epoch has read other records if, in the
-        present log, this epoch (or the last known one before it) ended below the offset. If the log
-        knows only an earlier epoch, that must not end above the offset either. A share group is the
-        exception: its epoch is not a record's.
-        """
+        `EPOCH_SCHEMA`; None if the commit is stale. A share group's epoch is not a record's."""
         kind = self.groups[group_id].kind
         reader = say_reader(group_id, kind)
         if row is None:
             return f"{reader} has not committed anew since the log is there"
-        committed, epoch, end = row["offset"], row["leader_epoch"], row["end_offset"]
+        committed, epoch = row["offset"], row["leader_epoch"]
+        end = EpochEnd(row["known_epoch"], row["end_offset"])
         is_records_epoch = kind is not GroupKind.SHARE
-        if end is None or row["known_epoch"] is None:
-            problem = "which the log does not know"
-        elif end < committed:
-            problem = f"and the log knows it up to {end} only"
-        elif end > committed and is_records_epoch and row["known_epoch"] != epoch:
-            problem = f"and the log was written in epoch {row['known_epoch']} there"
-        else:
+        problem = end.contradiction(committed, epoch, is_records_epoch=is_records_epoch)
+        if problem is None:
             return None
         return f"{reader} has committed {committed} in leader epoch {epoch}, {problem}"
 

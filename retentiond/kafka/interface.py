@@ -79,6 +79,25 @@ class EpochEnd(NamedTuple):
     known_epoch: int | None
     end_offset: int | None
 
+    def contradiction(
+        self, committed: int, leader_epoch: int, *, is_records_epoch: bool = True
+    ) -> str | None:
+        """Why who has committed this offset, in the leader epoch that the answer is about, has read
+        other records than those that are there; None if nothing says so.
+
+        In the present log the epoch, or the last known one before it, must not end below the
+        offset. If the log knows only an earlier epoch, that must not end above the offset either,
+        unless the commit's epoch is not that of a record (``is_records_epoch``).
+        """
+        if self.end_offset is None or self.known_epoch is None:
+            return "which the log does not know"
+        if self.end_offset < committed:
+            return f"and the log knows it up to {self.end_offset} only"
+        is_other = is_records_epoch and self.known_epoch != leader_epoch
+        if self.end_offset > committed and is_other:
+            return f"and the log was written in epoch {self.known_epoch} there"
+        return None
+
 
 class PartitionEpoch(NamedTuple):
     at: TopicPartition

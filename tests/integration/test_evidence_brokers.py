@@ -233,7 +233,7 @@ def test_a_group_whose_records_an_unclean_election_replaced_holds_though_the_log
         assert log_start(three.kafka, topic_name) == 0
         (item,) = Targets(topics=(topic_name,), groups=(group,)).items(port, lambda: port)
         assert item.outcome is Outcome.FAILED  # of `delete-records --to-committed`
-        assert "was lost, and other records are in its place" in str(item.error)
+        assert "has committed 8 in leader epoch" in str(item.error)
 
         three.read(group, topic_name, 24)
         (item,) = Targets(topics=(topic_name,), groups=(group,)).items(port, lambda: port)

@@ -204,13 +204,9 @@ def _bounded(
 def _why_replaced(
     committed: int, leader_epoch: int | None, at: TopicPartition, epoch_ends: EpochEnds
 ) -> str | None:
-    """Why a group may have read other records than those that are there. None if it has read these,
-    or its client has committed no leader epoch.
-
-    After an unclean election other records take the offsets of lost ones. In the present log the
-    commit's epoch, or the last known one before it, must end at the commit or, the same epoch,
-    above it (KIP-101).
-    """
+    """Why a group may have read other records than those that are there: after an unclean election
+    they take the offsets of lost ones (KIP-101). None if it has read these, or its client has
+    committed no leader epoch."""
     if leader_epoch is None:
         return None
     end = epoch_ends.get(PartitionEpoch(at, leader_epoch), NOT_ANSWERED)
@@ -218,15 +214,10 @@ def _why_replaced(
         return None
     if isinstance(end, Failure):
         return f"leader epoch {leader_epoch} of its commit can't be looked up ({end})"
-    if end.end_offset is not None and (
-        end.end_offset == committed
-        or (end.end_offset > committed and end.known_epoch == leader_epoch)
-    ):
+    problem = end.contradiction(committed, leader_epoch)
+    if problem is None:
         return None
-    return (
-        f"what it has read up to {committed} in leader epoch {leader_epoch} was lost, and other "
-        "records are in its place"
-    )
+    return f"it has committed {committed} in leader epoch {leader_epoch}, {problem}"
 
 
 def _without_commit(item: Item, group: str, commits: Mapping[TopicPartition, Commit]) -> Item:
