@@ -52,8 +52,8 @@ def forget_one(
         # before it is done: what frees records never goes unrecorded
         record_action(state_dir, _forgetting(reader, topics))
         with _withdrawn_unless_done(state_dir, {reader: topics}):
-            for each in topics:  # and on no other, where it was seen since
-                memory.forget(reader.group_id, each, is_external=reader.is_external)
+            # And on no other, where it was seen since.
+            memory.forget(reader.group_id, topics, is_external=reader.is_external)
     say(printer(), f"{who[0].upper()}{who[1:]} is forgotten{_where(topic)}.")
 
 
@@ -108,7 +108,7 @@ def forget_vanished(
         with _withdrawn_unless_done(state_dir, chosen):
             forgotten = memory.forget_vanished(chosen, least_ms)
         back = {reader: on for reader, on in chosen.items() if reader not in forgotten}
-        record_action(state_dir, *(_forgetting(*each, "forget-withdrawn") for each in back.items()))
+        _withdraw(state_dir, back)
     verb = "is" if len(forgotten) == 1 else "are"
     say(console, f"{say_many(len(forgotten), 'group')} {verb} forgotten{where}.")
     if back:
@@ -132,17 +132,31 @@ def _forgetting(reader: ReaderName, topics: Sequence[str], action: str = "forget
     return action_now(action, reader.group_id, f"{what}on {', '.join(topics)}")
 
 
+def _withdraw(state_dir: Path, readers: Mapping[ReaderName, Sequence[str]]) -> None:
+    """Records that these were not forgotten after all."""
+    if readers:
+        actions = (_forgetting(*each, "forget-withdrawn") for each in readers.items())
+        record_action(state_dir, *actions)
+
+
 @contextmanager
 def _withdrawn_unless_done(
     state_dir: Path, readers: Mapping[ReaderName, Sequence[str]]
 ) -> Iterator[None]:
-    """Takes back what was recorded if the block fails."""
+    """If the block fails, takes back what was recorded of readers that are remembered still: an
+    error may come after its transaction."""
+    from retentiond.state.groups_lookup import recall
+
     try:
         yield
     except RetentiondError:
         with suppress(StateError):  # the first error says what is wrong
-            withdrawn = (_forgetting(*each, "forget-withdrawn") for each in readers.items())
-            record_action(state_dir, *withdrawn)
+            still = {(at.reader, at.topic) for at in recall(state_dir).commits}
+            left = {
+                each: [on for on in topics if (each, on) in still]
+                for each, topics in readers.items()
+            }
+            _withdraw(state_dir, {reader: topics for reader, topics in left.items() if topics})
         raise
 
 

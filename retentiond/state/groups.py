@@ -177,18 +177,24 @@ class GroupMemory:
         return replace(before, commits={**before.commits, **seen.new_readers, **renewed})
 
     def forget(
-        self, group_id: str, topic: str | None = None, *, is_external: bool | None = None
+        self,
+        group_id: str,
+        topics: Collection[str] | None = None,
+        *,
+        is_external: bool | None = None,
     ) -> tuple[str, ...]:
-        """Releases a reader on one topic or on all. Returns the topics where it was remembered,
-        sorted.
+        """Releases a reader on these topics, or on all, in one transaction. Returns the topics
+        where it was remembered, sorted.
 
         ``is_external``: whether to release the external reader or the group of that name; None
         releases both."""
+        named = None if topics is None else json.dumps([*topics])
         with _errors_translated(self._path), self._transaction():
             rows = self._connection.execute(
-                "DELETE FROM commits WHERE group_id = ?1 AND ifnull(topic = ?2, ?2 IS NULL) "
+                "DELETE FROM commits WHERE group_id = ?1 "
+                "AND (?2 IS NULL OR topic IN (SELECT value FROM json_each(?2))) "
                 "AND ifnull(is_external = ?3, ?3 IS NULL) RETURNING topic",
-                (group_id, topic, is_external),
+                (group_id, named, is_external),
             ).fetchall()
         return tuple(sorted({topic for (topic,) in rows}))
 

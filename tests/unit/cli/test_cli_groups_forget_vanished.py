@@ -200,6 +200,20 @@ def test_what_could_not_be_forgotten_is_not_recorded_as_forgotten(
     assert [each.action for each in actions_in(state_dir)] == ["forget", "forget-withdrawn"]
 
 
+def test_what_was_forgotten_before_an_error_stays_recorded(
+    command: Command, config: Path, state_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forget = GroupMemory.forget
+
+    def but_then_fails(*args: Any, **named: Any) -> None:
+        forget(*args, **named)
+        raise StateError("the disk is full")
+
+    monkeypatch.setattr(GroupMemory, "forget", but_then_fails)
+    assert command("groups", "forget", "pr-1", "--yes", "--config", config).code != 0
+    assert [each.action for each in actions_in(state_dir)] == ["forget"]
+
+
 def test_three_thousand_take_seconds_and_a_running_daemon_knows_it_at_once(
     command: Command, config: Path, state_dir: Path
 ) -> None:
