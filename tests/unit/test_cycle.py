@@ -407,6 +407,17 @@ def test_a_cycle_of_several_slices_begins_once(
     assert [each.finished_at_ms is None for each in recorded] == [True, False]
 
 
+def with_a_full_disk() -> FakeCluster:
+    """One group has read all of the one topic."""
+    kafka = FakeCluster()
+    kafka.create_topic("zulu", 1, {"segment.bytes": "1000"})
+    kafka.produce("zulu", count=1000)
+    kafka.commit("billing", {TopicPartition("zulu", 0): 1000})
+    kafka.usable_bytes = dict.fromkeys(kafka.brokers, 10**11)  # a tenth
+    kafka.advance(2_000)
+    return kafka
+
+
 def test_pressure_comes_into_force_however_long_remembering_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -422,12 +433,7 @@ def test_pressure_comes_into_force_however_long_remembering_takes(
         passed_ms += 61_000
 
     monkeypatch.setattr(GroupMemory, "remember", remember_slowly)
-    kafka, at = FakeCluster(), TopicPartition("zulu", 0)
-    kafka.create_topic("zulu", 1, {"segment.bytes": "1000"})
-    kafka.produce("zulu", count=1000)
-    kafka.commit("billing", {at: 1000})
-    kafka.usable_bytes = dict.fromkeys(kafka.brokers, 10**11)  # a tenth
-    kafka.advance(2_000)
+    kafka = with_a_full_disk()
 
     (row,) = run(kafka, tmp_path, retention_ms=60_000, pressure_ms=1_000).plan.rows
     assert (row.under_pressure, row.consumed_retention_ms) == (True, 1_000)
@@ -437,12 +443,7 @@ def test_a_pause_holds_what_pressure_would_delete_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cycle, "decide", lambda _, snapshot: tuple(oracle.plan(snapshot)))
-    kafka, at = FakeCluster(), TopicPartition("zulu", 0)
-    kafka.create_topic("zulu", 1, {"segment.bytes": "1000"})
-    kafka.produce("zulu", count=1000)
-    kafka.commit("billing", {at: 1000})
-    kafka.usable_bytes = dict.fromkeys(kafka.brokers, 10**11)  # a tenth
-    kafka.advance(2_000)
+    kafka = with_a_full_disk()
     (tmp_path / "state").mkdir(mode=0o700)
     write_pause(tmp_path / "state", Pause("incident 4711"))
 

@@ -294,23 +294,22 @@ class Session:
             why_paused=lambda: read_pause(self.state_dir),
         )
         orphans: list[Orphan] = []
-        problem: RetentiondError | None = None
+        ended: RetentiondError | None = None
         for orphan in taken.orphans:
-            if orphan.fate is not Fate.REMOVABLE:
-                orphans.append(orphan)
-            elif problem is not None:
-                orphans.append(orphan.kept("the removals have ended before it"))
-            else:
+            settled = orphan
+            if orphan.fate is Fate.REMOVABLE and ended is not None:
+                settled = orphan.kept("the removals have ended before it")
+            elif orphan.fate is Fate.REMOVABLE:
                 try:
-                    orphans.append(remover.remove(orphan))
-                    problem = remover.unrecorded
+                    settled = remover.remove(orphan)
+                    ended = remover.unrecorded
                 except RetentiondError as error:
                     if not any(each.fate is Fate.REMOVED for each in orphans):
                         raise
-                    orphans.append(orphan.kept(str(error)))
-                    problem = error
-        ended = () if problem is None else (f"the removals have ended early: {problem}",)
-        return replace(taken, orphans=tuple(orphans), problems=(*taken.problems, *ended))
+                    settled, ended = orphan.kept(str(error)), error
+            orphans.append(settled)
+        problems = () if ended is None else (f"the removals have ended early: {ended}",)
+        return replace(taken, orphans=tuple(orphans), problems=(*taken.problems, *problems))
 
 
 class KafkaReplicas:

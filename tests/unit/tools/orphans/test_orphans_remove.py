@@ -447,12 +447,7 @@ class Cut(BaseException):
 def test_a_removal_that_is_cut_off_is_finished_by_the_next_one(host: Host, step: str) -> None:
     """After each step the folder is whole under its old name, or has one that Kafka deletes."""
     host.put("gone-0")
-    pid = os.fork()
-    if pid == 0:
-        _die_at(host, step)
-        host.remove()
-        os._exit(1)  # it was to die before
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9
+    _cut_off(host, step)
 
     (left,) = host.names()
     if left == "gone-0":
@@ -464,6 +459,16 @@ def test_a_removal_that_is_cut_off_is_finished_by_the_next_one(host: Host, step:
     assert only(host.look(after_ms=4 * HOUR_MS, remove=True)).fate is Fate.REMOVED
     assert host.names() == set()
     assert host.look().orphans == ()
+
+
+def _cut_off(host: Host, step: str) -> None:
+    """A process removes what it finds, and ends where it is about to take this step."""
+    pid = os.fork()
+    if pid == 0:
+        _die_at(host, step)
+        host.remove()
+        os._exit(1)  # it was to die before
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9
 
 
 def _die_at(host: Host, step: str) -> None:
@@ -507,12 +512,7 @@ def test_a_cut_off_removal_is_put_back_when_the_partition_was_assigned_meanwhile
     host: Host,
 ) -> None:
     host.put("gone-0")
-    pid = os.fork()
-    if pid == 0:
-        _die_at(host, "sync")
-        host.remove()
-        os._exit(1)
-    os.waitpid(pid, 0)
+    _cut_off(host, "sync")
     host.cluster.assign("gone", BROKER)
     orphan = only(host.look(after_ms=4 * HOUR_MS, remove=True))
     assert orphan.fate is Fate.KEPT
@@ -523,12 +523,7 @@ def test_a_cut_off_removal_is_put_back_when_the_partition_was_assigned_meanwhile
 
 def test_a_cut_off_removal_is_not_finished_while_deletions_are_paused(host: Host) -> None:
     host.put("gone-0")
-    pid = os.fork()
-    if pid == 0:
-        _die_at(host, "unlink twice")
-        host.remove()
-        os._exit(1)
-    os.waitpid(pid, 0)
+    _cut_off(host, "unlink twice")
     write_pause(host.state_dir, Pause("incident"))
     (left,) = host.names()
     files = {each.name for each in (host.log_dir / left).iterdir()}
