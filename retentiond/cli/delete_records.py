@@ -83,7 +83,8 @@ def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
         typer.Option(
             "--to-committed",
             metavar="GROUP…",
-            help="Delete records that all of these groups have consumed, by their commits.",
+            help="Delete records that all of these groups have consumed, by their commits. Every "
+            "broker must list its groups, to show which of them are streams groups.",
         ),
     ] = None,
     command_config: Annotated[
