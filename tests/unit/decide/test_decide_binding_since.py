@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from retentiond.decide.detail import Decided
 from retentiond.decide.plan import plan_rows
 from retentiond.formatting import rfc3339
 from retentiond.model import Reason
+from retentiond.snapshot import NOWHERE, Snapshot
 from retentiond.state.groups import GroupMemory
 from tests.support.builders.gather_worlds import (
     HOUR_MS,
@@ -48,7 +50,15 @@ def since(
     reason: Reason = Reason.CONSUMED,
 ) -> list[str | None]:
     """Of both partitions, where that group binds with these commits."""
-    snapshot = taken(kafka, memory.recall(), POLICY)
+    return since_of(taken(kafka, memory.recall(), POLICY), *committed, group=group, reason=reason)
+
+
+def since_of(
+    snapshot: Snapshot,
+    *committed: int | None,
+    group: str | None = "billing",
+    reason: Reason = Reason.CONSUMED,
+) -> list[str | None]:
     ids = {each.group_id: position for position, each in enumerate(snapshot.groups)}
     decided = [
         Decided(at, reason, 1, offset, offset, None if group is None else ids[group], offset, 0)
@@ -78,8 +88,21 @@ def test_where_no_cycle_has_seen_the_commit_it_is_not_known(
     cycle(memory, kafka, POLICY)
     kafka.commit("newcomer", {ORDERS_0: 1})
     assert since(kafka, memory, 1, None, group="newcomer") == [None, None]
+    kafka.commit("newcomer", {ORDERS_0: 3})  # where billing stands
+    assert since(kafka, memory, 3, None, group="newcomer") == [None, None]
     kafka.commit("billing", {ORDERS_0: 2})  # it went back
     assert since(kafka, memory, 2, 4)[0] is None
+
+
+def test_a_commit_that_was_first_seen_at_an_unknown_time_has_no_since(
+    kafka: FakeCluster, memory: GroupMemory
+) -> None:
+    cycle(memory, kafka, POLICY)
+    snapshot = taken(kafka, memory.recall(), POLICY)
+    at = snapshot.dated.column_names.index("moved_at_ms")
+    unknown = pa.array([NOWHERE] * snapshot.dated.num_rows, pa.int64())
+    undated = snapshot.dated.set_column(at, "moved_at_ms", unknown)
+    assert since_of(replace(snapshot, dated=undated), 3, 4) == [None, None]
 
 
 def test_a_group_that_has_vanished_is_gone_since_the_cycle_that_first_missed_it(

@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retentiond.decide.pressure import partitions_to_relieve, relief, relieved
-from retentiond.disks.log_dirs import ReplicaKey
+from retentiond.disks.log_dirs import DiskReading, ReplicaFolder, ReplicaKey
 from retentiond.disks.predictions import Predictions
 from retentiond.disks.pressure import PressedLogDir, Pressure
-from retentiond.model import Reason, TopicPartition, Verdict
+from retentiond.model import PlanRow, Reason, TopicPartition, Verdict
+from retentiond.snapshot import Snapshot
 from tests.support.builders.disk_readings import AT, deletion, reading, tiered
 
 A, B = PressedLogDir(1, "/a", 1000, 100, 250), PressedLogDir(2, "/b", 2000, 500, 600)
@@ -47,6 +48,11 @@ def test_only_what_goes_beyond_the_normal_plan_counts() -> None:
 
 def test_what_frees_nothing_there_keeps_its_retention() -> None:
     assert chosen([A], {}, frees((0, A, 0), (1, B, 900))) == []
+    assert chosen([A], frees((0, A, 40)), frees((0, A, 10))) == []
+
+
+def test_of_those_that_free_the_same_the_first_by_name_goes() -> None:
+    assert chosen([A], {}, frees((2, A, 150), (1, A, 150), (10, A, 150))) == [1]
 
 
 def test_a_partition_with_replicas_on_two_full_disks_relieves_both() -> None:
@@ -108,6 +114,68 @@ def test_a_deletion_that_frees_remote_storage_alone_is_not_chosen() -> None:
     assert [row.verdict for row in remote.rows] == [Verdict.NOTHING]
     assert [row.verdict for row in local.rows] == [Verdict.DELETE]
     assert all(row.under_pressure for row in (*remote.rows, *local.rows))
+
+
+def of_partitions(row: PlanRow, numbers: int) -> list[PlanRow]:
+    return [replace(row, partition=number) for number in range(numbers)]
+
+
+def snapshot_of(numbers: int, *, retention_offset: int = 1000) -> Snapshot:
+    """Partitions of ``orders`` with 1000 records each, in segments of 100 bytes."""
+    taken = tiered(local_start=0, segment=100)
+    (first,) = taken.partitions
+    return replace(
+        taken,
+        partitions=tuple(
+            replace(first, partition=number, retention_offset=retention_offset)
+            for number in range(numbers)
+        ),
+    )
+
+
+def lying(*log_dirs: str) -> DiskReading:
+    """4000 bytes of each partition, in these directories of broker 1."""
+    return DiskReading(
+        {
+            TopicPartition("orders", number): (ReplicaFolder(1, log_dir, 4000, 0, False),)
+            for number, log_dir in enumerate(log_dirs)
+        }
+    )
+
+
+def test_what_frees_most_where_it_is_needed_comes_first() -> None:
+    cutoffs = [250, 0, 500, 900, 250, 20]
+    normal = [replace(deletion(cutoff), partition=at) for at, cutoff in enumerate(cutoffs)]
+    normal[1] = replace(normal[1], verdict=Verdict.NOTHING, reason=Reason.TOO_YOUNG)
+    sooner = [*normal]
+    sooner[1] = replace(deletion(900), partition=1)
+    disks = (
+        PressedLogDir(1, "/a", 10_000, 100, 9_000),
+        PressedLogDir(1, "/full enough", 10_000, 5_000, 2_000),
+    )
+    where = lying("/a", "/a", "/a", "/full enough", "/a", "/a")
+    pressed = Pressure(disks, reading=where, eager=snapshot_of(6))
+
+    found = relieved(normal, snapshot_of(6), sooner, pressed)
+
+    # 5 frees no whole segment, and nothing is needed where 3 lies.
+    assert [at.partition for at in found.most_first] == [1, 2, 0, 4]
+
+
+def test_only_a_partition_that_goes_sooner_has_the_retention_of_pressure_in_the_snapshot() -> None:
+    normal = of_partitions(
+        replace(deletion(0), verdict=Verdict.NOTHING, reason=Reason.TOO_YOUNG, cutoff=0), 2
+    )
+    eager = snapshot_of(2, retention_offset=900)
+    disk = PressedLogDir(1, "/a", 10_000, 100, 2_000)
+    pressed = Pressure((disk,), reading=lying("/a", "/a"), eager=eager)
+
+    found = relieved(
+        normal, snapshot_of(2, retention_offset=0), of_partitions(deletion(900), 2), pressed
+    )
+
+    assert [row.verdict for row in found.rows] == [Verdict.DELETE, Verdict.NOTHING]
+    assert [at.retention_offset for at in found.snapshot.partitions] == [900, 0]
 
 
 @pytest.mark.parametrize(
@@ -186,6 +254,61 @@ def test_what_may_not_go_is_said_with_the_group_that_keeps_it() -> None:
     assert found.kept_bytes == {"slow": 3000}
     assert found.sizes == {AT: 4000}
     assert (found.eager_rows, found.delayed) == ({}, frozenset())
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "committed", "kept"),
+    [
+        (500, 1000, 750, 2000),
+        (500, 1000, None, 4000),
+        (500, 1000, 100, 4000),
+        (500, 1000, 2000, None),
+        (500, 500, 100, None),
+        (None, 1000, 750, None),
+        (500, None, 750, None),
+    ],
+)
+def test_a_group_keeps_the_part_that_it_has_not_read(
+    start: int | None, end: int | None, committed: int | None, kept: int | None
+) -> None:
+    pressed = Pressure((PressedLogDir(1, "/a", 10_000, 100, 5_000),), reading=reading({1: 4000}))
+    behind = replace(
+        deletion(0),
+        verdict=Verdict.NOTHING,
+        reason=Reason.NOT_CONSUMED,
+        log_start_offset=start,
+        high_watermark=end,
+        cutoff=None,
+        binding_group="slow",
+        binding_committed_offset=committed,
+    )
+
+    (found,) = relief([behind], tiered(local_start=0, segment=100), pressed)
+
+    assert found.kept_bytes == ({} if kept is None else {"slow": kept})
+
+
+@pytest.mark.parametrize(("group", "reason"), [("fast", Reason.TOO_YOUNG), (None, Reason.NO_GROUP)])
+def test_no_group_keeps_what_is_too_young_or_read_by_nobody(
+    group: str | None, reason: Reason
+) -> None:
+    pressed = Pressure((PressedLogDir(1, "/a", 10_000, 100, 5_000),), reading=reading({1: 4000}))
+    kept = replace(deletion(0), verdict=Verdict.NOTHING, reason=reason, binding_group=group)
+
+    (found,) = relief([kept], tiered(local_start=0, segment=100), pressed)
+
+    assert found.kept_bytes == {}
+
+
+def test_only_what_the_plan_does_not_delete_itself_waits() -> None:
+    pressed = Pressure((PressedLogDir(1, "/a", 10_000, 100, 5_000),), reading=reading({1: 4000}))
+    taken = tiered(local_start=0, segment=100)
+
+    (all_now,) = relief([deletion(250)], taken, pressed)
+    (a_part,) = relief([deletion(250)], taken, pressed, [deletion(750)])
+
+    assert (all_now.planned_bytes, all_now.waiting_bytes) == (1000, 0)
+    assert (a_part.planned_bytes, a_part.waiting_bytes) == (1000, 2000)
 
 
 @pytest.mark.parametrize("reason", [Reason.PAUSED, Reason.LIMIT_REACHED])

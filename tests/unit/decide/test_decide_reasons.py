@@ -327,6 +327,14 @@ CASES = [
         groups=1,
     ),
     Case(
+        Reason.NOT_DELETABLE,  # the first by name
+        (restored_by("billing"), restored_by("search")),
+        120,
+        "billing",
+        None,
+        said="changelog of group billing",
+    ),
+    Case(
         Reason.NOT_DELETABLE,  # the first by name that counts
         (restored_by("billing"), restored_by("search"), policy(excluded=(Pattern("b.*"),))),
         120,
@@ -409,6 +417,20 @@ def test_while_nothing_is_remembered_nobody_has_vanished(spark: SparkSessions) -
 
     silent = by_partition["orders", 0]
     assert (silent.reason, silent.binding_group) == (Reason.GROUP_WITHOUT_COMMIT, "search")
+
+
+@pytest.mark.parametrize(
+    "replaced",
+    [epoch("search", None, None), lambda world: world.stale.add(("search", ORDERS_0))],
+    ids=["of an unknown epoch", "of earlier records"],
+)
+def test_a_single_commit_on_replaced_records_holds(
+    spark: SparkSessions, replaced: Callable[[Reading], object]
+) -> None:
+    """Also where no commit of the whole cluster is in doubt for the other cause."""
+    rows = decide(spark, changed(replaced).snapshot())
+    (held,) = (row for row in rows if (row.topic, row.partition) == ("orders", 0))
+    assert (held.reason, held.binding_group) == (Reason.COMMIT_BEYOND_END, "search")
 
 
 def test_of_a_group_unreadable_here_and_one_unreadable_as_a_whole_the_first_by_name_is_the_cause(
