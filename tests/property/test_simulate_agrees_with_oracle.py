@@ -74,6 +74,7 @@ REASONS = ["consumed", "too_young", "not_consumed", "empty"] * 4 + [
     "evidence_changed",
     "commit_rewound",
     "open_transaction",
+    "group_list_incomplete",
     "retention_exceeds_forced",
     "topic_recreated",
 ]
@@ -195,7 +196,7 @@ class Topic:
         ]
         if self.seldom(5):
             cutoff = random.randint(0, high)
-            outcome = random.choice(["deleted", "failed"])
+            outcome = random.choice(["deleted", "failed", "unknown"])
             yield deletion_row(self.name, partition, cutoff, outcome)
             start = max(start, random.choice([cutoff, start]))
         if has_row:
@@ -265,7 +266,8 @@ def policy(minutes: int, *excluded: str, **settings: Any) -> TopicPolicy:
 def policies(draw: st.DrawFn, name: str) -> tuple[Tried, TopicPolicy | None]:
     """One to try, and the one of the record."""
     minutes = draw(st.sampled_from([0, 0, 1, 2, 5]))
-    in_force = policy(minutes, ".*-x")
+    assumed = draw(seldom(3))
+    in_force = policy(minutes, ".*-x", assumes_visible_groups=assumed)
     if draw(st.booleans()):
         return draw(
             st.sampled_from(
@@ -288,7 +290,8 @@ def policies(draw: st.DrawFn, name: str) -> tuple[Tried, TopicPolicy | None]:
         (in_force, replace(in_force, external_readers=(reader,))),
         (replace(in_force, external_readers=(reader,)), in_force),
     ]
-    return draw(st.sampled_from(pairs))
+    tried, then = draw(st.sampled_from(pairs))
+    return replace(tried, assumes_visible_groups=assumed), then
 
 
 @dataclass
@@ -339,7 +342,11 @@ def for_oracle(tried: Tried, in_force: TopicPolicy | None) -> past_oracle.Tried:
         )
     ):
         return past_oracle.Tried(
-            tried.consumed_retention_ms, tried.min_groups, counts, pressure_ms=pressure_ms
+            tried.consumed_retention_ms,
+            tried.min_groups,
+            counts,
+            pressure_ms=pressure_ms,
+            assumes_visible=tried.assumes_visible_groups,
         )
     dropped = {each.name for each in known - external}
     return past_oracle.Tried(
@@ -354,6 +361,7 @@ def for_oracle(tried: Tried, in_force: TopicPolicy | None) -> past_oracle.Tried:
             dropped=dropped,
         ),
         pressure_ms,
+        tried.assumes_visible_groups,
     )
 
 

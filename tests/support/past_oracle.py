@@ -43,6 +43,28 @@ HOLDS_WHOEVER_COUNTS = {
 SILENT = {"group_unreadable", "group_list_incomplete", "offset_unreadable"}
 """Reasons under which the record does not say where the readers stood."""
 
+SILENT_WHOEVER_COUNTS = {"group_list_incomplete", "offset_unreadable"}
+"""Those of them that other groups would not have changed."""
+
+GROUPS_LOOKED_AT = {
+    "consumed",
+    "too_young",
+    "not_consumed",
+    "no_group",
+    "too_few_groups",
+    "required_group_missing",
+    "group_without_commit",
+    "group_vanished",
+    "group_unreadable",
+    "commit_beyond_end",
+    "commit_rewound",
+    "open_transaction",
+    "evidence_changed",
+    "limit_reached",
+    "paused",
+}
+"""Reasons that are only given where no group was hidden that matters to the topic."""
+
 Row = dict[str, Any]
 
 LogDir = tuple[int, str]
@@ -92,13 +114,15 @@ class Others:
 @dataclass
 class Tried:
     """The policy of one topic. ``counts``: whether it is a loss if the group misses something;
-    ``others``: None where the same groups count as in the record."""
+    ``others``: None where the same groups count as in the record; ``assumes_visible``: groups that
+    are hidden do not matter to the topic."""
 
     retention_ms: int | None
     min_groups: int = 1
     counts: Callable[[str], bool] = lambda group: True
     others: Others | None = None
     pressure_ms: int | None = None
+    assumes_visible: bool = False
 
 
 class Time:
@@ -256,7 +280,8 @@ class Log:
             entry = self.cluster.entries[at]
             for each in of_kind(entry, "deletion"):
                 is_here = (each["topic"], each["partition"]) == (self.topic, self.partition)
-                if is_here and each["outcome"] == "deleted" and self._id_at(at) == self.topic_id:
+                may_be_ours = each["outcome"] in ("deleted", "unknown")
+                if is_here and may_be_ours and self._id_at(at) == self.topic_id:
                     ours = max(ours, each["cutoff"])
             row = self.rows.get((at, self.topic_id, self.partition))
             if row is None:
@@ -271,7 +296,8 @@ class Log:
                 self.records += max(0, cutoff - start)
                 self.deletions.append((at, start, cutoff))
             deleted = max((each for each in (cutoff, deleted) if each is not None), default=None)
-            if entry.complete and row["reason"] not in SILENT:
+            silent = SILENT_WHOEVER_COUNTS if self.tried.others else SILENT
+            if self._sees_groups(at, row) and row["reason"] not in silent:
                 place += 1
                 if start is not None and kafkas is not None and start > kafkas:
                     self.told.append((at, place, kafkas))
@@ -311,7 +337,7 @@ class Log:
         """Up to where the policy would have deleted at this entry; None: not at all."""
         retention = self.tried.retention_ms
         holds = HOLDS_WHOEVER_COUNTS if self.tried.others else HOLDS
-        if retention is None or not self.cluster.entries[at].complete or row["reason"] in holds:
+        if retention is None or not self._sees_groups(at, row) or row["reason"] in holds:
             return None
         forced = row.get("forced_retention_ms")
         if forced is not None and retention > forced:
@@ -325,6 +351,11 @@ class Log:
             ages.append(self.tried.pressure_ms)
         old = [high for age in ages if (high := self._end_before(at, age)) is not None]
         return min(max(old), *(each for each in bounds if each is not None)) if old else None
+
+    def _sees_groups(self, at: int, row: Row) -> bool:
+        """Whether no group was hidden, or none that matters."""
+        looked_at = row["reason"] in GROUPS_LOOKED_AT
+        return self.cluster.entries[at].complete or (self.tried.assumes_visible and looked_at)
 
     def _end_before(self, at: int, ms: int) -> int | None:
         """Records below that are so old, or older."""

@@ -22,7 +22,7 @@ from retentiond.formatting import (
     shell_argument,
     shell_word,
 )
-from retentiond.history.ask.judge import HOLDS_BY_GROUPS, HOLDS_JUDGED_AGAIN, UNREADABLE_REASONS
+from retentiond.history.ask.judge import HOLDS_BY_GROUPS, HOLDS_JUDGED_AGAIN, WITHOUT_POSITIONS
 from retentiond.model import CAUSED_BY_A_GROUP, VERDICT_OF, GroupKind, Reason, Verdict
 from retentiond.tell.first_look import DISABLING
 from retentiond.tell.reasons import REASON_TEXTS, remedy, short, tool_options
@@ -43,11 +43,11 @@ PLACES = {
     Reason.REQUIRED_GROUP_MISSING: "group counted",
     Reason.GROUP_WITHOUT_COMMIT: "group counted",
     Reason.GROUP_VANISHED: "group counted",
-    Reason.GROUP_UNREADABLE: "group unreadable counted",
-    Reason.GROUP_LIST_INCOMPLETE: "disables unreadable",
+    Reason.GROUP_UNREADABLE: "group counted",
+    Reason.GROUP_LIST_INCOMPLETE: "disables positionless",
     Reason.COMMIT_BEYOND_END: "group counted",
     Reason.COMMIT_REWOUND: "group counted",
-    Reason.OFFSET_UNREADABLE: "disables unreadable",
+    Reason.OFFSET_UNREADABLE: "disables positionless",
     Reason.TOPIC_RECREATED: "",
     Reason.NOT_DELETABLE: "disables",
     Reason.RETENTION_EXCEEDS_FORCED: "disables anew",
@@ -59,7 +59,7 @@ PLACES = {
 }
 """Of each reason: a group is the cause; it disables a topic that is configured for the first time;
 the past is judged anew where it stands, or where other groups count (counted), or does not tell
-where readers stood (unreadable)."""
+where readers stood (positionless)."""
 
 
 def test_every_reason_has_its_place() -> None:
@@ -70,10 +70,10 @@ def test_every_reason_has_its_place() -> None:
     assert having("group") == CAUSED_BY_A_GROUP
     assert having("disables") == set(DISABLING)
     assert having("anew") == set(HOLDS_JUDGED_AGAIN)
-    assert having("unreadable") == set(UNREADABLE_REASONS)
+    assert having("positionless") == set(WITHOUT_POSITIONS)
     assert having("counted") == HOLDS_BY_GROUPS
     assert all(
-        VERDICT_OF[reason] is Verdict.HOLD for reason in having("anew") | having("unreadable")
+        VERDICT_OF[reason] is Verdict.HOLD for reason in having("anew") | having("positionless")
     )
 
 

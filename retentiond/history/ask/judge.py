@@ -40,12 +40,19 @@ HOLDS_BY_GROUPS = {Reason.NO_GROUP, Reason.TOO_FEW_GROUPS} | (
 )
 """Holds of `HOLDS_OF_ANY_POLICY` that depend on which groups count."""
 
-UNREADABLE_REASONS = (
-    Reason.GROUP_UNREADABLE,
+WITHOUT_POSITIONS = (Reason.OFFSET_UNREADABLE, Reason.GROUP_LIST_INCOMPLETE)
+"""Reasons of rows that don't tell the readers' positions."""
+
+BEFORE_HIDDEN_GROUPS = (
+    Reason.POLICY_CONFLICT,
+    Reason.NOT_DELETABLE,
     Reason.OFFSET_UNREADABLE,
+    Reason.RETENTION_EXCEEDS_FORCED,
+    Reason.TOPIC_RECREATED,
+    Reason.EMPTY,
     Reason.GROUP_LIST_INCOMPLETE,
 )
-"""Reasons of rows that don't tell the readers' positions."""
+"""Reasons that the rule gives before it has ruled out that hidden groups matter to the topic."""
 
 CAUSE_COLUMNS = {
     "silent_group_id": "INT",
@@ -83,7 +90,12 @@ def judged_by_record(recorded: DataFrame) -> DataFrame:
     long, the cutoff under a retention of 0, null if the rule holds or nothing is known; lowest?:
     long, the smallest commit that a reader may have had, null if the record doesn't tell.
     """
-    return judged(recorded, HOLDS_OF_ANY_POLICY, CAUSES_UNNAMED)
+    return judged(
+        recorded,
+        HOLDS_OF_ANY_POLICY,
+        (*WITHOUT_POSITIONS, Reason.GROUP_UNREADABLE),
+        CAUSES_UNNAMED,
+    )
 
 
 def judged_by_commits(counted: DataFrame) -> DataFrame:
@@ -92,14 +104,27 @@ def judged_by_commits(counted: DataFrame) -> DataFrame:
     return judged(
         counted,
         [reason for reason in HOLDS_OF_ANY_POLICY if reason not in HOLDS_BY_GROUPS],
+        WITHOUT_POSITIONS,  # the tried policy may exclude a group that could not be read
         CAUSES_COUNTED,
     )
 
 
-def judged(recorded: DataFrame, holding: Iterable[Reason], causes: Iterable[str]) -> DataFrame:
-    """``holding``: recorded reasons that still hold. ``causes``: expressions for the columns of
+def judged(
+    recorded: DataFrame,
+    holding: Iterable[Reason],
+    without_positions: Iterable[Reason],
+    causes: Iterable[str],
+) -> DataFrame:
+    """``holding``: recorded reasons that still hold. ``without_positions``: those of rows that
+    don't tell where the readers stood. ``causes``: expressions for the columns of
     `groups_by_topic` and `commits_by_partition`, for `CAUSE_COLUMNS`, and for lowest_commit, which
     is null if a group's commit is not known."""
+    # Groups that are hidden from one topic don't matter to another that assumes them visible.
+    is_seen = (
+        "complete OR (assumes_visible_groups AND"
+        f" coalesce(reason NOT IN {_listed(BEFORE_HIDDEN_GROUPS)}, false))"
+    )
+    is_told = f"coalesce(reason NOT IN {_listed(without_positions)}, false)"
     rule_input = recorded.selectExpr(
         "log",
         "order",
@@ -122,9 +147,9 @@ def judged(recorded: DataFrame, holding: Iterable[Reason], causes: Iterable[str]
         "true AS allow_compacted",
         "false AS recreated",
         "CAST(NULL AS INT) AS changelog_group_id",
-        "NOT complete AS hidden",
+        f"NOT ({is_seen}) AS hidden",
         f"NOT is_known OR coalesce(reason IN {_listed(holding)}, true) AS holds",
-        f"complete AND coalesce(reason NOT IN {_listed(UNREADABLE_REASONS)}, false) AS is_told",
+        f"({is_seen}) AND {is_told} AS is_told",
         *causes,
     )
     return with_reason(with_topic_reason(with_bounds(rule_input)), complete=True).selectExpr(

@@ -118,6 +118,10 @@ POLICY_COLUMNS: dict[str, tuple[pa.DataType, Callable[[TopicQuestion], int | boo
     "min_groups": (pa.int64(), lambda asked: asked.min_groups),
     "conflict": (pa.bool_(), lambda asked: asked.conflict),
     "is_known": (pa.bool_(), lambda asked: asked.is_known),
+    "assumes_visible_groups": (
+        pa.bool_(),
+        lambda asked: asked.policy is not None and asked.policy.assumes_visible_groups,
+    ),
 }
 """What the rule needs of the tried policy, by its columns in `retentiond.decide.rule`."""
 

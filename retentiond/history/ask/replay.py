@@ -222,10 +222,11 @@ class Replay:
         )
 
     def _deletions(self, asked: Sequence[TopicQuestion]) -> DataFrame:
-        """The deletions of retentiond itself. Grain: log, order, cutoff, not unique. Columns: log,
+        """The deletions of retentiond itself. One whose outcome is unknown is among them: a log
+        start below its cutoff is not Kafka's. Grain: log, order, cutoff, not unique. Columns: log,
         order, deleted: long, the cutoff."""
         rows = self.rows(RowKind.DELETION, ["topic", "partition", "cutoff", "outcome"]).where(
-            (F.col("outcome") == Outcome.DELETED.value)
+            F.col("outcome").isin(Outcome.DELETED.value, Outcome.UNKNOWN.value)
             & F.col("topic").isin([each.topic for each in asked])
         )
         logs = F.broadcast(self.session.createDataFrame(self.logs))
