@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from retentiond.act import slices as module
 from retentiond.act.delete import MAX_EVIDENCE_AGE_S
-from retentiond.act.slices import TARGET_AGE_S, Estimate, Slices
+from retentiond.act.slices import TARGET_AGE_S, Estimate, Slices, Workload
 from retentiond.model import PlanRow, TopicPartition, Verdict
 from retentiond.snapshot import Snapshot
 from tests.support.builders.guard_readings import Reading, deletion, partition, topic
@@ -90,6 +90,26 @@ def test_a_topic_that_is_too_much_at_once_is_cut_up_for_what_its_deletions_cost(
     slices = Slices(rows, Estimate(first))
     slices.learn(rows, 1000.0)
     assert len(taken(slices)) <= 4
+
+
+def test_slices_grow_by_half_of_what_it_goes_faster() -> None:
+    rows, first = cluster({f"topic-{number}": 2 for number in range(8)}, groups=3)
+    slices = Slices(rows, Estimate(first))
+    slices.learn(rows[:2], TARGET_AGE_S / 2)  # two such topics are in time
+    slices.learn(rows[:2], TARGET_AGE_S / 4)
+    assert len(slices.take()) == 5  # two topics, and two thirds of a third
+
+
+def test_a_reading_brings_all_commits_of_small_groups_and_of_large_ones_those_on_its_topics() -> (
+    None
+):
+    _, first = cluster({"orders": 10})
+    counted = replace(first, commit_counts={"small": 1, "medium": 5, "large": 100})
+    assert Estimate(counted).cost(Workload(partitions=10)) == 1 + 5 + 10
+
+
+def test_what_topics_require_adds_up() -> None:
+    assert Workload(3, 1.5, 1).plus(Workload(1, 0.5, 3)) == Workload(4, 2.0, 4)
 
 
 def test_slices_grow_again_where_it_goes_faster() -> None:
