@@ -101,7 +101,7 @@ class Engine:
         return "another configuration has come into force meanwhile; the next cycle decides by it"
 
     def is_deleting(self) -> bool:
-        """Whether a request is under way whose outcome is to be recorded."""
+        """Whether the cycle that is under way, or the last one, has requested deletions."""
         return self.context.deleting.is_set()
 
     def fits(self, config: Config) -> bool:

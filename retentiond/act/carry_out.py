@@ -8,8 +8,7 @@ raised. A later one is `CarriedOut.failure`, and the outcome of the remaining de
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Event
 
@@ -75,7 +74,7 @@ class PlanExecutor:
     ``begin`` records the cycle before its first deletion. ``read_again`` returns the second reading
     of some partitions. ``now`` returns epoch milliseconds, and ``elapsed`` returns the seconds that
     tell the age of evidence. ``why_paused`` returns why nothing may be requested any more, or None.
-    ``deleting`` is set while a request is under way and until its outcome is recorded.
+    ``deleting`` is set before the first request.
     """
 
     kafka: Kafka
@@ -152,7 +151,8 @@ class PlanExecutor:
                 return
         done.take_over(verified.rows)
         if verified.approved:
-            with self.times.step("delete"), _set(self.deleting):
+            self.deleting.set()
+            with self.times.step("delete"):
                 age_s = self._delete(verified.approved, evidence, done)
             took_s = evidence.age_s(self.elapsed()) if age_s is None else age_s
         if is_too_old:
@@ -251,12 +251,3 @@ def still_waiting(
         if partition in late or reason is Reason.LIMIT_REACHED
     ]
     return tuple(dict.fromkeys((*waited_before, *wait_now)))
-
-
-@contextmanager
-def _set(event: Event) -> Iterator[None]:
-    event.set()
-    try:
-        yield
-    finally:
-        event.clear()

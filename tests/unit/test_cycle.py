@@ -166,14 +166,26 @@ def test_a_partition_that_deletion_has_emptied_is_empty_and_no_hold(
     assert (row.verdict, row.reason, row.retention_offset) == (Verdict.NOTHING, Reason.EMPTY, 10)
 
 
-def test_that_it_deletes_is_known_for_as_long_as_it_does(
+def test_that_it_deletes_is_known_until_what_is_about_to_be_freed_is_recorded(
     kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An end that was asked for waits for that."""
     deleting, seen = threading.Event(), []
-    monkeypatch.setattr(carry_out, "execute", lambda *_, **__: seen.append(deleting.is_set()))
+
+    def noting(called: Callable[..., object]) -> Callable[..., object]:
+        def note(*arguments: object, **named: object) -> object:
+            seen.append(deleting.is_set())
+            return called(*arguments, **named)
+
+        return note
+
+    for module, name in ((cycle, "gather"), (carry_out, "execute"), (cycle, "after_acting")):
+        monkeypatch.setattr(module, name, noting(getattr(module, name)))
     run(kafka, tmp_path, deleting=deleting)
-    assert (seen, deleting.is_set()) == ([True], False)
+    assert seen == [False, True, True]
+    seen.clear()
+    run(kafka, tmp_path, deleting=deleting, dry_run=True)
+    assert seen == [False, False]
 
 
 def test_what_deletes_reads_again(kafka: Counting, tmp_path: Path) -> None:
