@@ -283,13 +283,17 @@ class HistoryKeeper:
         self._reported_kind = error.kind
 
     def _succeeded(self) -> None:
-        """Notes that an entry was written. Files of older entries may be damaged."""
-        self.status = replace(self.status, problem=self._damage)
-        kind = None if self._damage is None else "damaged file"
+        """Notes that an entry was written. Files of older entries may be damaged, or wait for
+        another try to merge them."""
+        lasting = (
+            HistoryUnavailable(self._damage, kind="damaged file")
+            if self._damage
+            else self._upkeep.problem
+        )
+        self.status = replace(self.status, problem=str(lasting) if lasting else None)
+        kind = lasting.kind if lasting else None
         if kind != self._reported_kind:
-            self._tell(
-                HistoryUnavailable(self._damage, kind=kind) if self._damage and kind else None
-            )
+            self._tell(lasting)
         self._reported_kind = kind
 
 

@@ -34,6 +34,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from retentiond.clock import now_ms
 from retentiond.errors import HistoryUnavailable
+from retentiond.formatting import HOUR_MS
 from retentiond.history.damage import (
     LOG,
     copy_of_log,
@@ -372,9 +373,15 @@ class HistoryTable:
             self._retried(lambda: self._table.delete(predicate + self._without_damaged(" AND ")))
 
     def vacuum(self, grace_h: int) -> None:
-        """Removes files that were replaced at least ``grace_h`` hours ago."""
+        """Removes files that were replaced at least ``grace_h`` hours ago. In a folder, also those
+        that nobody has written to for so long: a process that was killed has left them, and
+        deltalake doesn't see them."""
         with errors_explained(self.place):
             self._table.vacuum(grace_h, dry_run=False, enforce_retention_duration=False)
+            if not is_remote(self.place):
+                for unfinished in Path(self.place).glob("day=*/*.parquet#*"):
+                    if now_ms() - unfinished.stat().st_mtime * 1000 > grace_h * HOUR_MS:
+                        unfinished.unlink()
 
 
 def _refuse_another_schema(table: DeltaTable, place: str) -> None:

@@ -46,13 +46,26 @@ MERGE_TIMEOUT_S = 1800.0
 Merge: TypeAlias = Callable[[HistoryTable, str, Sequence[HistoryFile]], None]
 
 
+class _Postponed(NamedTuple):
+    """A day that could not be merged. ``until_ms``: when it is tried again, in monotonic time."""
+
+    until_ms: int
+    error: HistoryUnavailable | None = None
+
+
 class HistoryUpkeep:
     """Looks after the files of one cluster after an entry. Only one thread uses it."""
 
     def __init__(self, merge: Merge) -> None:
         self._merge = merge
         self._next_look_ms = 0
-        self._next_merge_ms: dict[str, int] = {}  # by day, for days that could not be merged
+        self._postponed: dict[str, _Postponed] = {}  # by day
+
+    @property
+    def problem(self) -> HistoryUnavailable | None:
+        """Why a day could not be merged when it was tried last, or None."""
+        errors = (each.error for _, each in sorted(self._postponed.items()))
+        return next(filter(None, errors), None)
 
     def look_after(
         self,
@@ -69,15 +82,21 @@ class HistoryUpkeep:
             self._next_look_ms = elapsed_ms + HOUR_MS
             drop_old_days(table, cluster_id, settings, at_ms)
             table.vacuum(READERS_GRACE_H)
-        waiting = {day for day, at in self._next_merge_ms.items() if elapsed_ms < at}
-        candidates = [file for file in table.files(cluster_id) if file.day not in waiting]
+        self._postponed = {
+            day: each for day, each in self._postponed.items() if elapsed_ms < each.until_ms
+        }
+        candidates = [file for file in table.files(cluster_id) if file.day not in self._postponed]
         if files := to_merge(candidates, day_of(at_ms)):
-            day = files[0].day
-            self._next_merge_ms[day] = elapsed_ms + HOUR_MS
-            self._merge(table, cluster_id, files)
+            day, until_ms = files[0].day, elapsed_ms + HOUR_MS
+            self._postponed[day] = _Postponed(until_ms)
+            try:
+                self._merge(table, cluster_id, files)
+            except HistoryUnavailable as error:
+                self._postponed[day] = _Postponed(until_ms, error)
+                raise
             # If all files but one turn out to be damaged, nothing has changed.
             if not set(files) & set(table.files(cluster_id, since_day=day, until_day=day)):
-                del self._next_merge_ms[day]
+                del self._postponed[day]
 
 
 def to_merge(files: Sequence[HistoryFile], today: str) -> list[HistoryFile]:

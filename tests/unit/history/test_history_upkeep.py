@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow.compute as pc
@@ -105,10 +108,47 @@ def test_a_merge_that_fails_is_told_and_tried_again_later(tmp_path: Path) -> Non
         cycles.one(World())
     for _ in range(20):
         cycles.one(World(), ahead_ms=DAY_MS)
-    assert [str(each) for each in cycles.told if each] == ["it can't be put together"] * 2
+    assert [str(each) for each in cycles.told] == ["it can't be put together"]
+    assert cycles.keeper.status.problem == "it can't be put together"
+    assert cycles.keeper.status.failures == 2
     first, second = asked
     assert second - first == 60 * MINUTE_MS
     assert len(list(entries_in(tmp_path))) == 22
+
+
+def test_the_end_of_a_problem_is_told_once_the_day_is_merged_or_gone(tmp_path: Path) -> None:
+    problems = [HistoryUnavailable("it can't be put together", kind="merge")]
+
+    def merge(table: HistoryTable, cluster_id: str, files: Sequence[HistoryFile]) -> None:
+        if problems:
+            raise problems[0]
+        upkeep.merge(table, cluster_id, files)
+
+    cycles = Cycles(str(tmp_path), merge=merge)
+    for ahead_ms in (0, 0, DAY_MS):
+        cycles.one(World(), ahead_ms=ahead_ms)
+    del problems[:]
+    cycles.one(World(), ahead_ms=DAY_MS)
+    assert [each and str(each) for each in cycles.told] == ["it can't be put together"]
+    cycles.elapsed_ms += 60 * MINUTE_MS
+    cycles.one(World(), ahead_ms=DAY_MS)
+    assert [each and str(each) for each in cycles.told] == ["it can't be put together", None]
+
+
+def test_a_file_that_a_killed_merge_has_left_goes_once_nobody_writes_to_it(tmp_path: Path) -> None:
+    cycles = Cycles(str(tmp_path))
+    cycles.one(World())
+    table = HistoryTable.open(tmp_path)
+    (written,) = table.files()
+    left, growing = (tmp_path / f"{written.path}#{number}" for number in (1, 2))
+    for unfinished in (left, growing):
+        unfinished.write_bytes(b"PAR1")
+    hours_ago = time.time() - 2 * 3600
+    os.utime(left, (hours_ago, hours_ago))
+    table.vacuum(1)
+    assert not left.exists()
+    assert growing.exists()
+    assert (tmp_path / written.path).exists()
 
 
 @pytest.mark.long
