@@ -166,10 +166,27 @@ def test_a_process_that_stood_still_once_gives_up_nothing() -> None:
     for _ in range(3):
         part = slices.take()
         assert too_old(slices, part)
-        part = slices.take()
         slices.learn(part, 0.1)
-        assert not slices
-        slices = Slices(rows, Estimate(first))
+    assert too_old(slices, slices.take())
+    assert not too_old(slices, slices.take())
+
+
+def test_after_a_slice_was_given_up_the_next_one_has_as_many_tries() -> None:
+    (row, another), first = cluster({"orders": 1, "zones": 1})
+    slices = Slices([row], Estimate(first))
+    part = slices.take()
+    assert too_old(slices, part)
+    assert not too_old(slices, slices.take())
+    slices.give_up(part)
+    assert too_old(slices, [another])
+    assert not too_old(slices, slices.take())
+
+
+def test_a_slice_has_one_deletion_where_none_fits() -> None:
+    rows, first = cluster({"orders": 3})
+    slices = Slices(rows, Estimate(first))
+    slices.learn(rows, 1000.0)
+    assert taken(slices) == [{"orders": 1}] * 3
 
 
 TOPICS = st.dictionaries(st.sampled_from("abcdefgh"), st.integers(1, 40), min_size=1)

@@ -288,6 +288,18 @@ def test_a_group_keeps_the_part_that_it_has_not_read(
     assert found.kept_bytes == ({} if kept is None else {"slow": kept})
 
 
+def test_what_nobody_can_tell_takes_nothing_from_what_a_group_keeps() -> None:
+    pressed = Pressure(
+        (PressedLogDir(1, "/a", 10_000, 100, 5_000),), reading=lying("/a", "/a", "/elsewhere")
+    )
+    behind = replace(deletion(0), binding_group="slow", binding_committed_offset=750)
+    untold = replace(behind, partition=1, log_start_offset=None)
+
+    (found,) = relief([behind, untold], snapshot_of(3), pressed)
+
+    assert found.kept_bytes == {"slow": 1000}
+
+
 @pytest.mark.parametrize(("group", "reason"), [("fast", Reason.TOO_YOUNG), (None, Reason.NO_GROUP)])
 def test_no_group_keeps_what_is_too_young_or_read_by_nobody(
     group: str | None, reason: Reason
