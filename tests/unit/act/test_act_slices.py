@@ -111,6 +111,9 @@ def test_a_reading_brings_all_commits_of_small_groups_and_of_large_ones_those_on
 def test_what_topics_require_adds_up() -> None:
     _, first = cluster({"orders": 10})
     assert Estimate(first).workload([]) == Workload(0, 0.0, 0)
+    assert Estimate(first).topic_workload("orders", 5) == Workload(10, 5.0, 5)
+    _, first = cluster({"orders": 1}, groups=3)
+    assert Estimate(first).topic_workload("orders", 1) == Workload(1, 3.0, 1)
     assert Workload(3, 1.5, 1).plus(Workload(1, 0.5, 3)) == Workload(4, 2.0, 4)
 
 
