@@ -18,6 +18,7 @@ import json
 import tempfile
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
 
@@ -380,8 +381,9 @@ class HistoryTable:
             self._table.vacuum(grace_h, dry_run=False, enforce_retention_duration=False)
             if not is_remote(self.place):
                 for unfinished in Path(self.place).glob("day=*/*.parquet#*"):
-                    if now_ms() - unfinished.stat().st_mtime * 1000 > grace_h * HOUR_MS:
-                        unfinished.unlink()
+                    with suppress(FileNotFoundError):  # another process looks after the table, too
+                        if now_ms() - unfinished.stat().st_mtime * 1000 > grace_h * HOUR_MS:
+                            unfinished.unlink()
 
 
 def _refuse_another_schema(table: DeltaTable, place: str) -> None:
