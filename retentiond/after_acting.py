@@ -54,7 +54,8 @@ def after_acting(
     """``plan``, as it was carried out; ``awaited``: of earlier deletions, when the cycle began."""
     found = read_disks(disks, snapshot, plan.rows, awaited)
     report = conclude(found, awaited, plan, outcomes, state)
-    report = with_stuck(report, disks, kafka, snapshot, found, state_dir=state.state_dir)
+    if not is_stopping():  # it may wait for Kafka
+        report = with_stuck(report, disks, kafka, snapshot, found, state_dir=state.state_dir)
     return AfterActing(found.rows, report, lag.report(kafka, snapshot, found.rows, is_stopping))
 
 

@@ -56,7 +56,7 @@ class CycleContext:
     evidence grows old by. ``superseded`` says why what was decided under a configuration is no
     longer in force, or None.
 
-    ``deleting`` is set from a cycle's first request until the next cycle begins. Such a cycle is
+    ``deleting`` is set before a cycle's first request, until the cycle is over. Such a cycle is
     worth waiting for when the process is to end: it has yet to record outcomes, and the bytes that
     brokers are about to free. ``coordinators``, ``disks`` and ``lag`` remember what earlier cycles
     saw.
@@ -126,7 +126,6 @@ def run_cycle(context: CycleContext, config: Config, state: State) -> CycleEnd:
     report's ``failure``."""
     times = StepTimes()
     stored = stored_state_of(state)
-    context.deleting.clear()
     context.disks.begin(context.kafka)
     began_s = context.elapsed()
     clock = ClockChanges(lambda: context.now() / 1000, context.elapsed)

@@ -87,7 +87,10 @@ class Engine:
 
     def run_cycle(self, state: State) -> CycleEnd:
         """A whole cycle with the configuration of this moment."""
-        return run_cycle(self.context, self.config, state)
+        try:
+            return run_cycle(self.context, self.config, state)
+        finally:
+            self.context.deleting.clear()
 
     def prune(self, state: State) -> None:
         """Between two cycles: drops what of the audit log is too old. Raises `StateError`."""
@@ -101,7 +104,7 @@ class Engine:
         return "another configuration has come into force meanwhile; the next cycle decides by it"
 
     def is_deleting(self) -> bool:
-        """Whether the cycle that is under way, or the last one, has requested deletions."""
+        """Whether a cycle is under way that has requested deletions."""
         return self.context.deleting.is_set()
 
     def fits(self, config: Config) -> bool:

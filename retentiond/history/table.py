@@ -18,7 +18,7 @@ import json
 import tempfile
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
 
@@ -325,19 +325,20 @@ class HistoryTable:
         path = f"day={day}/merged-{uuid.uuid4().hex}.parquet"
         with errors_explained(self.place):
             files = self._store()
-            with (
-                files.open_output_stream(path) as stream,
-                pq.ParquetWriter(stream, FILE_SCHEMA, **PACKED) as writer,
-            ):
-                for rows in row_groups:
-                    writer.write_table(rows, row_group_size=ROW_GROUP)
-                    written += rows.num_rows
-            if written != expected:
-                raise HistoryUnavailable(
-                    f"the files of {day} in {self.place} hold {expected} rows, and {written} were "
-                    "read; they stay as they are",
-                    kind="merge",
-                )
+            with _removed_on_error(files, path):
+                with (
+                    files.open_output_stream(path) as stream,
+                    pq.ParquetWriter(stream, FILE_SCHEMA, **PACKED) as writer,
+                ):
+                    for rows in row_groups:
+                        writer.write_table(rows, row_group_size=ROW_GROUP)
+                        written += rows.num_rows
+                if written != expected:
+                    raise HistoryUnavailable(
+                        f"the files of {day} in {self.place} hold {expected} rows, and {written} "
+                        "were read; they stay as they are",
+                        kind="merge",
+                    )
             written_at_ms = now_ms()
             bounds = {
                 "numRecords": written,
@@ -374,9 +375,9 @@ class HistoryTable:
             self._retried(lambda: self._table.delete(predicate + self._without_damaged(" AND ")))
 
     def vacuum(self, grace_h: int) -> None:
-        """Removes files that were replaced at least ``grace_h`` hours ago. In a folder, also those
-        that nobody has written to for so long: a process that was killed has left them, and
-        deltalake doesn't see them."""
+        """Removes files that were replaced at least ``grace_h`` hours ago. In a folder it also
+        removes the unfinished files of a killed process (``….parquet#1``), once nobody has written
+        to them for so long; deltalake doesn't list them."""
         with errors_explained(self.place):
             self._table.vacuum(grace_h, dry_run=False, enforce_retention_duration=False)
             if not is_remote(self.place):
@@ -384,6 +385,17 @@ class HistoryTable:
                     with suppress(FileNotFoundError):  # another process looks after the table, too
                         if now_ms() - unfinished.stat().st_mtime * 1000 > grace_h * HOUR_MS:
                             unfinished.unlink()
+
+
+@contextmanager
+def _removed_on_error(files: pafs.FileSystem, path: str) -> Iterator[None]:
+    """Removes a file that no commit will name."""
+    try:
+        yield
+    except Exception:
+        with suppress(OSError):
+            files.delete_file(path)
+        raise
 
 
 def _refuse_another_schema(table: DeltaTable, place: str) -> None:

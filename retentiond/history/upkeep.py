@@ -47,7 +47,8 @@ Merge: TypeAlias = Callable[[HistoryTable, str, Sequence[HistoryFile]], None]
 
 
 class _Postponed(NamedTuple):
-    """A day that could not be merged. ``until_ms``: when it is tried again, in monotonic time."""
+    """A day that could not be merged. ``until_ms``: when it may be tried again, in monotonic
+    time."""
 
     until_ms: int
     error: HistoryUnavailable | None = None
@@ -59,7 +60,8 @@ class HistoryUpkeep:
     def __init__(self, merge: Merge) -> None:
         self._merge = merge
         self._next_look_ms = 0
-        self._postponed: dict[str, _Postponed] = {}  # by day
+        self._place: str | None = None
+        self._postponed: dict[str, _Postponed] = {}  # by day, in that place
 
     @property
     def problem(self) -> HistoryUnavailable | None:
@@ -83,8 +85,11 @@ class HistoryUpkeep:
             drop_old_days(table, cluster_id, settings, at_ms)
             table.vacuum(READERS_GRACE_H)
         self._postponed = {
-            day: each for day, each in self._postponed.items() if elapsed_ms < each.until_ms
+            day: each
+            for day, each in self._postponed.items()
+            if elapsed_ms < each.until_ms and table.place == self._place
         }
+        self._place = table.place
         candidates = [file for file in table.files(cluster_id) if file.day not in self._postponed]
         if files := to_merge(candidates, day_of(at_ms)):
             day, until_ms = files[0].day, elapsed_ms + HOUR_MS
@@ -94,6 +99,7 @@ class HistoryUpkeep:
             except HistoryUnavailable as error:
                 self._postponed[day] = _Postponed(until_ms, error)
                 raise
+            table.refresh()
             # If all files but one turn out to be damaged, nothing has changed.
             if not set(files) & set(table.files(cluster_id, since_day=day, until_day=day)):
                 del self._postponed[day]
@@ -161,31 +167,40 @@ class MergeApart:
     def __call__(self, table: HistoryTable, cluster_id: str, files: Sequence[HistoryFile]) -> None:
         first, last = files[0].first_entry or 0, max(file.last_entry or 0 for file in files)
         command = [sys.executable, "-P", "-m", __name__, table.place, cluster_id]
+        try:
+            damaged, errors = self._run([*command, files[0].day, str(first), str(last)])
+        except OSError as error:
+            raise _not_merged(table, error) from error
+        if self._process is not None and self._process.returncode:
+            why = errors.strip().splitlines()[-1:] or ["it was ended"]
+            raise _not_merged(table, why[0])
+        table.damaged |= json.loads(damaged or "{}")
+
+    def _run(self, command: Sequence[str]) -> tuple[str, str]:
+        """What the process prints to stdout and stderr."""
         with subprocess.Popen(
-            [*command, files[0].day, str(first), str(last)],
+            command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         ) as self._process:
             try:
-                damaged, errors = self._process.communicate(timeout=MERGE_TIMEOUT_S)
+                return self._process.communicate(timeout=MERGE_TIMEOUT_S)
             except subprocess.TimeoutExpired:
                 self._process.kill()
-                damaged, errors = self._process.communicate()
-        if self._process.returncode:
-            why = errors.strip().splitlines()[-1:] or ["it was ended"]
-            raise HistoryUnavailable(
-                f"a day of the history in {table.place} can't be put together: {shown(why[0])}",
-                kind="merge",
-            )
-        table.damaged |= json.loads(damaged or "{}")
-        table.refresh()
+                return self._process.communicate()
 
     def end(self) -> None:
         """Ends a merge. Nothing is lost: the files stay as they were."""
         if self._process is not None and self._process.poll() is None:
             self._process.kill()
+
+
+def _not_merged(table: HistoryTable, why: object) -> HistoryUnavailable:
+    return HistoryUnavailable(
+        f"a day of the history in {table.place} can't be put together: {shown(why)}", kind="merge"
+    )
 
 
 def merge(table: HistoryTable, cluster_id: str, files: Sequence[HistoryFile]) -> None:

@@ -275,19 +275,24 @@ class Log:
     def __post_init__(self) -> None:
         kafkas: int | None = None
         deleted: int | None = None
-        ours, place = -1, 0
+        ours, unclear, place = -1, -1, 0
         for at in self.time.period:
             entry = self.cluster.entries[at]
             for each in of_kind(entry, "deletion"):
                 is_here = (each["topic"], each["partition"]) == (self.topic, self.partition)
-                may_be_ours = each["outcome"] in ("deleted", "unknown")
-                if is_here and may_be_ours and self._id_at(at) == self.topic_id:
+                if not is_here or self._id_at(at) != self.topic_id:
+                    continue
+                if each["outcome"] == "deleted":
                     ours = max(ours, each["cutoff"])
+                if each["outcome"] == "unknown":
+                    unclear = max(unclear, each["cutoff"])
             row = self.rows.get((at, self.topic_id, self.partition))
             if row is None:
                 continue
             recorded = row["log_start_offset"]
-            if recorded is not None and (kafkas is None or recorded > max(ours, kafkas)):
+            if recorded is not None and (
+                kafkas is None or (recorded > max(ours, kafkas) and recorded != unclear)
+            ):
                 kafkas = recorded
             start = max((each for each in (kafkas, deleted) if each is not None), default=None)
             self.starts[at] = start

@@ -23,6 +23,7 @@ from retentiond.clock import Uptime, seconds_since_boot
 from retentiond.config import Config
 from retentiond.cycle import CycleContext, run_cycle
 from retentiond.disks import broker_disks
+from retentiond.engine import Engine
 from retentiond.errors import KafkaUnavailable, OtherCluster, StateError
 from retentiond.gather.groups import LastCoordinators
 from retentiond.kafka.interface import ListedGroup, TopicConfig
@@ -35,7 +36,7 @@ from retentiond.state.audit_file import AUDIT_NAME
 from retentiond.state.audit_records import CycleRecord, read_deletions
 from retentiond.state.groups import GroupMemory
 from retentiond.state.operator_actions import Pause, write_pause
-from retentiond.state.state import LastComplete, open_state, read_last_complete, read_waiting
+from retentiond.state.state import LastComplete, State, open_state, read_last_complete, read_waiting
 from retentiond.tell.report import CycleReport
 from tests.faults import plain_plan
 from tests.support import oracle
@@ -183,9 +184,31 @@ def test_that_it_deletes_is_known_until_what_is_about_to_be_freed_is_recorded(
         monkeypatch.setattr(module, name, noting(getattr(module, name)))
     run(kafka, tmp_path, deleting=deleting)
     assert seen == [False, True, True]
-    seen.clear()
-    run(kafka, tmp_path, deleting=deleting, dry_run=True)
-    assert seen == [False, False]
+
+
+def test_a_cycle_that_is_over_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def deletes_and_fails(context: CycleContext, *_: object) -> None:
+        context.deleting.set()
+        assert made.is_deleting()
+        raise StateError("the disk is full")
+
+    monkeypatch.setattr("retentiond.engine.run_cycle", deletes_and_fails)
+    config = Config.model_validate(
+        {
+            "kafka": {"bootstrap.servers": "127.0.0.1:1"},
+            "state_dir": str(tmp_path),
+            "topics": [{"name": "orders"}],
+        }
+    )
+    made = Engine(config, threading.Event(), observe=lambda *_, **__: None)
+    try:
+        with pytest.raises(StateError):
+            made.run_cycle(cast(State, None))
+        assert not made.is_deleting()
+    finally:
+        made.close()
 
 
 def test_what_deletes_reads_again(kafka: Counting, tmp_path: Path) -> None:

@@ -222,9 +222,9 @@ class Replay:
         )
 
     def _deletions(self, asked: Sequence[TopicQuestion]) -> DataFrame:
-        """The deletions of retentiond itself. One whose outcome is unknown is among them: a log
-        start below its cutoff is not Kafka's. Grain: log, order, cutoff, not unique. Columns: log,
-        order, deleted: long, the cutoff."""
+        """The deletions of retentiond itself. Grain: log, order, cutoff, not unique. Columns: log,
+        order; deleted?: long, the cutoff; unclear?: long, the cutoff of one whose outcome is
+        unknown. It was carried out if the log starts right there."""
         rows = self.rows(RowKind.DELETION, ["topic", "partition", "cutoff", "outcome"]).where(
             F.col("outcome").isin(Outcome.DELETED.value, Outcome.UNKNOWN.value)
             & F.col("topic").isin([each.topic for each in asked])
@@ -235,7 +235,12 @@ class Replay:
             rows.join(logs, "topic", "inner")
             .where("entry >= first_entry AND entry < next_entry")
             .join(moments, "entry", "inner")
-            .selectExpr("base + partition AS log", "order", "cutoff AS deleted")
+            .selectExpr(
+                "base + partition AS log",
+                "order",
+                f"IF(outcome = '{Outcome.DELETED.value}', cutoff, NULL) AS deleted",
+                f"IF(outcome = '{Outcome.UNKNOWN.value}', cutoff, NULL) AS unclear",
+            )
         )
 
     def moments(self) -> DataFrame:
@@ -343,6 +348,9 @@ def with_start(judged: DataFrame, distances: Sequence[int]) -> DataFrame:
         {
             **aged,
             "ours": F.max("deleted").over(so_far.rangeBetween(Window.unboundedPreceding, 0)),
+            "perhaps_ours": F.max("unclear").over(
+                so_far.rangeBetween(Window.unboundedPreceding, 0)
+            ),
             "size_before": F.last("size_bytes", ignorenulls=True).over(before),
         }
     )
@@ -359,7 +367,8 @@ def with_start(judged: DataFrame, distances: Sequence[int]) -> DataFrame:
         "*",
         f"{least_of_all('bound', 'retention_offset')} AS cutoff",
         f"{least_of_all('bound', 'usual_offset')} AS usual_cutoff",
-        "IF(log_start_offset > coalesce(ours, -1L), log_start_offset, NULL) AS not_ours",
+        "IF(log_start_offset > coalesce(ours, -1L) AND NOT log_start_offset <=> perhaps_ours,"
+        " log_start_offset, NULL) AS not_ours",
         f"IF({HAS_SHRUNK}, log_start_offset, NULL) AS freed_to",
     )
     moved = cut.withColumns(

@@ -192,3 +192,34 @@ def test_files_stay_where_not_all_of_their_rows_were_read(tmp_path: Path) -> Non
     with pytest.raises(HistoryUnavailable, match="they stay as they are"):
         upkeep.merge(table, CLUSTER, [first, third])  # the rows between them are another file's
     assert HistoryTable.open(tmp_path).files() == before
+    assert len([*tmp_path.rglob("day=*/*")]) == 3  # what was written of the merged one is gone
+
+
+def test_a_host_that_starts_no_process_is_a_problem_until_the_next_try(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(*_: object, **__: object) -> None:
+        raise OSError(12, "Cannot allocate memory")
+
+    monkeypatch.setattr("retentiond.history.upkeep.subprocess.Popen", refuses)
+    cycles = Cycles(str(tmp_path))
+    for ahead_ms in (0, 0, DAY_MS, DAY_MS):
+        cycles.one(World(), ahead_ms=ahead_ms)
+    (told,) = cycles.told
+    assert told is not None
+    assert (told.kind, "Cannot allocate memory" in str(told)) == ("merge", True)
+    assert cycles.keeper.status.problem == str(told)
+
+
+def test_the_problem_of_one_place_is_none_of_the_next(tmp_path: Path) -> None:
+    def merge(*_: object) -> None:
+        raise HistoryUnavailable("it can't be put together", kind="merge")
+
+    cycles = Cycles(str(tmp_path / "one"), merge=merge)
+    for ahead_ms in (0, 0, DAY_MS):
+        cycles.one(World(), ahead_ms=ahead_ms)
+    assert cycles.keeper.status.problem == "it can't be put together"
+    history = cycles.keeper.config.history.model_copy(update={"path": str(tmp_path / "two")})
+    cycles.keeper.config = cycles.keeper.config.model_copy(update={"history": history})
+    cycles.one(World(), ahead_ms=DAY_MS)
+    assert cycles.keeper.status.problem is None
