@@ -381,10 +381,15 @@ class HistoryTable:
         with errors_explained(self.place):
             self._table.vacuum(grace_h, dry_run=False, enforce_retention_duration=False)
             if not is_remote(self.place):
-                for unfinished in Path(self.place).glob("day=*/*.parquet#*"):
-                    with suppress(FileNotFoundError):  # another process looks after the table, too
-                        if now_ms() - unfinished.stat().st_mtime * 1000 > grace_h * HOUR_MS:
-                            unfinished.unlink()
+                _remove_unfinished(Path(self.place), now_ms() - grace_h * HOUR_MS)
+
+
+def _remove_unfinished(folder: Path, before_ms: int) -> None:
+    """``before_ms``: only those that nobody has written to since, in epoch milliseconds."""
+    for unfinished in folder.glob("day=*/*.parquet#*"):
+        with suppress(FileNotFoundError):  # another process looks after the table, too
+            if unfinished.stat().st_mtime * 1000 < before_ms:
+                unfinished.unlink()
 
 
 @contextmanager

@@ -168,16 +168,16 @@ class MergeApart:
         first, last = files[0].first_entry or 0, max(file.last_entry or 0 for file in files)
         command = [sys.executable, "-P", "-m", __name__, table.place, cluster_id]
         try:
-            damaged, errors = self._run([*command, files[0].day, str(first), str(last)])
+            done = self._run([*command, files[0].day, str(first), str(last)])
         except OSError as error:
             raise _not_merged(table, error) from error
-        if self._process is not None and self._process.returncode:
-            why = errors.strip().splitlines()[-1:] or ["it was ended"]
+        if done.returncode:
+            why = done.stderr.strip().splitlines()[-1:] or ["it was ended"]
             raise _not_merged(table, why[0])
-        table.damaged |= json.loads(damaged or "{}")
+        table.damaged |= json.loads(done.stdout or "{}")
 
-    def _run(self, command: Sequence[str]) -> tuple[str, str]:
-        """What the process prints to stdout and stderr."""
+    def _run(self, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        """As `subprocess.run`, but `end` can end it."""
         with subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
@@ -186,10 +186,11 @@ class MergeApart:
             text=True,
         ) as self._process:
             try:
-                return self._process.communicate(timeout=MERGE_TIMEOUT_S)
+                printed = self._process.communicate(timeout=MERGE_TIMEOUT_S)
             except subprocess.TimeoutExpired:
                 self._process.kill()
-                return self._process.communicate()
+                printed = self._process.communicate()
+        return subprocess.CompletedProcess(command, self._process.returncode, *printed)
 
     def end(self) -> None:
         """Ends a merge. Nothing is lost: the files stay as they were."""

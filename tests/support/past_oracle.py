@@ -40,24 +40,16 @@ HOLDS_WHOEVER_COUNTS = {
 }
 """Those of them that other groups would not have changed."""
 
-SILENT = {"group_unreadable", "group_list_incomplete", "offset_unreadable"}
-"""Reasons under which the record does not say where the readers stood."""
-
 SILENT_WHOEVER_COUNTS = {"group_list_incomplete", "offset_unreadable"}
-"""Those of them that other groups would not have changed."""
+"""Reasons under which the record does not say where the readers stood, whichever groups count."""
 
-GROUPS_LOOKED_AT = {
+SILENT = SILENT_WHOEVER_COUNTS | {"group_unreadable"}
+"""The same, if the groups count that counted then."""
+
+GROUPS_LOOKED_AT = (HOLDS - HOLDS_WHOEVER_COUNTS) | {
     "consumed",
     "too_young",
     "not_consumed",
-    "no_group",
-    "too_few_groups",
-    "required_group_missing",
-    "group_without_commit",
-    "group_vanished",
-    "group_unreadable",
-    "commit_beyond_end",
-    "commit_rewound",
     "open_transaction",
     "evidence_changed",
     "limit_reached",

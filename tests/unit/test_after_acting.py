@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -16,7 +16,7 @@ from retentiond import after_acting, cycle
 from retentiond.clock import Uptime
 from retentiond.config import Config
 from retentiond.cycle import CycleContext, plan_cycle, run_cycle
-from retentiond.disks.broker_disks import BrokerDisks
+from retentiond.disks.broker_disks import BrokerDisks, DiskReport
 from retentiond.disks.log_dirs import DiskReading, LogDirCapacity, LogDirKey
 from retentiond.disks.stuck import Stuck
 from retentiond.formatting import rfc3339
@@ -71,6 +71,7 @@ class Run:
         self.kafka = Disks()
         self.state_dir = folder / "state"
         self.disks = BrokerDisks()
+        self.stop = threading.Event()
         self.config = Config.model_validate(
             {
                 "kafka": {"bootstrap.servers": "fake:9092"},
@@ -109,7 +110,7 @@ class Run:
             spark=cast(SparkSessions, None),
             now=lambda: now_ms,
             elapsed=lambda: now_ms / 1000,
-            stop=threading.Event(),
+            stop=self.stop,
             coordinators=LastCoordinators(),
             disks=self.disks,
         )
@@ -215,6 +216,27 @@ def test_an_overdue_retention_is_told_once_the_log_start_has_stood_for_long(run:
     assert [len(each.disk.stuck) for each in reports] == [0, 0, 0, 0, 1]
     (stuck,) = reports[-1].disk.stuck_at(AT)
     assert "older than the topic's retention.ms" in stuck.sentence
+
+
+def test_a_cycle_that_is_to_end_does_not_look_for_what_is_stuck(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would ask Kafka, while the end waits for what was deleted to be recorded."""
+
+    def asks(*_: object) -> None:
+        raise AssertionError("asked")
+
+    monkeypatch.setattr(run.disks, "stuck", asks)
+    assert run.cycle(0).disk.problems != ()
+
+    concluded = after_acting.conclude
+
+    def conclude(*found: Any) -> DiskReport:
+        run.stop.set()
+        return concluded(*found)
+
+    monkeypatch.setattr(after_acting, "conclude", conclude)
+    assert run.cycle(0).disk.problems == ()
 
 
 @pytest.mark.long

@@ -22,10 +22,16 @@ from retentiond.formatting import (
     shell_argument,
     shell_word,
 )
-from retentiond.history.ask.judge import HOLDS_BY_GROUPS, HOLDS_JUDGED_AGAIN, WITHOUT_POSITIONS
+from retentiond.history.ask.judge import (
+    BEFORE_HIDDEN_GROUPS,
+    HOLDS_BY_GROUPS,
+    HOLDS_JUDGED_AGAIN,
+    WITHOUT_POSITIONS,
+)
 from retentiond.model import CAUSED_BY_A_GROUP, VERDICT_OF, GroupKind, Reason, Verdict
 from retentiond.tell.first_look import DISABLING
 from retentiond.tell.reasons import REASON_TEXTS, remedy, short, tool_options
+from tests.support import oracle
 from tests.support.builders.reports import row
 
 
@@ -75,6 +81,12 @@ def test_every_reason_has_its_place() -> None:
     assert all(
         VERDICT_OF[reason] is Verdict.HOLD for reason in having("anew") | having("positionless")
     )
+
+
+def test_hidden_groups_are_ruled_out_after_the_reasons_that_come_first_in_the_plan() -> None:
+    """The oracle, which the plan agrees with, has them in the order in which they apply."""
+    after = oracle.REASONS.index(Reason.GROUP_LIST_INCOMPLETE) + 1
+    assert oracle.REASONS[:after] == BEFORE_HIDDEN_GROUPS
 
 
 @pytest.mark.parametrize("reason", Reason)

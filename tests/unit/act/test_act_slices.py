@@ -97,7 +97,7 @@ def test_slices_grow_by_half_of_what_it_goes_faster() -> None:
     slices = Slices(rows, Estimate(first))
     slices.learn(rows[:2], TARGET_AGE_S / 2)  # two such topics are in time
     slices.learn(rows[:2], TARGET_AGE_S / 4)
-    assert len(slices.take()) == 5  # two topics, and two thirds of a third
+    assert len(slices.take()) == 5  # two topics, and a part of a third
 
 
 def test_a_reading_brings_all_commits_of_small_groups_and_of_large_ones_those_on_its_topics() -> (

@@ -116,7 +116,7 @@ def test_a_merge_that_fails_is_told_and_tried_again_later(tmp_path: Path) -> Non
     assert len(list(entries_in(tmp_path))) == 22
 
 
-def test_the_end_of_a_problem_is_told_once_the_day_is_merged_or_gone(tmp_path: Path) -> None:
+def test_the_end_of_a_problem_is_told_once_the_day_is_merged(tmp_path: Path) -> None:
     problems = [HistoryUnavailable("it can't be put together", kind="merge")]
 
     def merge(table: HistoryTable, cluster_id: str, files: Sequence[HistoryFile]) -> None:
