@@ -19,6 +19,7 @@ from retentiond.history.schema import SCHEMA, RowKind
 BEGIN = datetime(2026, 3, 1, tzinfo=UTC)
 CLUSTER = "the-cluster"
 MINUTE_MS = 60_000
+HOUR_MS = 60 * MINUTE_MS
 
 
 @dataclass
@@ -85,6 +86,16 @@ class PastCluster:
     def write_to(self, place: str) -> None:
         """``place``: a folder, or an object store's URL."""
         write_deltalake(location(place), self.table(), mode="append", partition_by=["day"])
+
+
+def entry_of_hour(hour: int, rows: list[dict[str, Any]]) -> PastEntry:
+    """One of those that a daemon writes every hour from its start on."""
+    return PastEntry(
+        hour * HOUR_MS,
+        observed_ms=HOUR_MS if hour else None,
+        is_whole=not hour,
+        rows=rows,
+    )
 
 
 def partition_row(

@@ -21,9 +21,11 @@ from retentiond.history.ask.report_figures import KeepingGroup, Report, StoppedG
 from retentiond.history.ask.simulate import SimulatedTopic
 from retentiond.history.table import HistoryTable
 from tests.support.builders.past_clusters import (
+    HOUR_MS,
     PastCluster,
     PastEntry,
     commit_row,
+    entry_of_hour,
     partition_row,
 )
 from tests.unit.cli.conftest import CONFIG, Command
@@ -382,18 +384,13 @@ def test_what_is_written_leaves_out_what_is_never_deleted_from_and_says_what_is_
     assert not other.exists()
 
 
-HOUR_MS = 3_600_000
-
-
 def went_back() -> list[PastEntry]:
     """An entry an hour; billing goes back in the sixth, and stays."""
     read = [commit_row("billing", "orders", 0, 100)]
     back = [commit_row("billing", "orders", 0, 40)]
     return [
-        PastEntry(
-            hour * HOUR_MS,
-            observed_ms=HOUR_MS if hour else None,
-            is_whole=not hour,
+        entry_of_hour(
+            hour,
             rows=[
                 partition_row(
                     "orders",
@@ -478,10 +475,8 @@ def test_while_a_topic_is_held_it_is_not_observed(
 ) -> None:
     """Nobody can have missed anything then, whoever went back."""
     entries = [
-        PastEntry(
-            hour * HOUR_MS,
-            observed_ms=HOUR_MS if hour else None,
-            is_whole=not hour,
+        entry_of_hour(
+            hour,
             rows=[
                 partition_row(
                     "orders", high_watermark=100, verdict="hold", reason="required_group_missing"

@@ -11,10 +11,12 @@ import pytest
 
 from tests.support.builders.past_clusters import (
     BEGIN,
+    HOUR_MS,
     PastCluster,
     PastEntry,
     commit_row,
     deletion_row,
+    entry_of_hour,
     log_dir_row,
     log_dirs,
     partition_row,
@@ -23,7 +25,6 @@ from tests.unit.cli.conftest import CONFIG, Command
 
 pytestmark = pytest.mark.spark
 
-HOUR_MS = 3_600_000
 GIB = 1 << 30
 
 
@@ -168,10 +169,8 @@ def a_week_of_a_log_that_is_kept_short() -> list[PastEntry]:
         if hour and not hour % 2:
             rows.append(deletion_row("orders", 0, start))
         entries.append(
-            PastEntry(
-                hour * HOUR_MS,
-                observed_ms=HOUR_MS if hour else None,
-                is_whole=not hour,
+            entry_of_hour(
+                hour,
                 rows=rows,
             )
         )
@@ -216,10 +215,8 @@ def test_when_a_disk_would_be_full_without_retentiond_and_with_what_is_recommend
 def two_days_of_half_a_log() -> list[PastEntry]:
     """10 GiB of orders, of which 5 are freed after an hour, and stay free for 48."""
     return [
-        PastEntry(
-            hour * HOUR_MS,
-            observed_ms=HOUR_MS if hour else None,
-            is_whole=not hour,
+        entry_of_hour(
+            hour,
             rows=[
                 partition_row(
                     "orders",
