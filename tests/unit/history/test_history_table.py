@@ -18,6 +18,7 @@ from retentiond.errors import HistoryUnavailable
 from retentiond.history.place import location
 from retentiond.history.schema import SCHEMA
 from retentiond.history.table import HistoryTable
+from retentiond.spark.session import SparkSessions
 from retentiond.spark.tuning import show_pandas
 from tests.support.builders.histories import (
     CLUSTER,
@@ -31,6 +32,8 @@ from tests.support.builders.histories import (
 from tests.support.object_store import SECRET, object_store
 
 ROOT = Path(__file__).parents[3]
+
+PYTHON_CODE = r"```python\n(.*?)```"
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +123,7 @@ def test_what_duckdb_and_pandas_read(
     world.commits = {("billing", "orders", 0): 7}
     cycles.one(world)
     text = (ROOT / "docs" / "history.md").read_text()
-    with_duckdb, with_pandas = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    with_duckdb, with_pandas, _ = re.findall(PYTHON_CODE, text, re.DOTALL)
     said: dict[str, Any] = {}
 
     exec(at_place(with_duckdb, tmp_path), said)
@@ -128,6 +131,24 @@ def test_what_duckdb_and_pandas_read(
 
     exec(at_place(with_pandas, tmp_path), said)
     assert said["frame"]["committed_offset"].tolist() == [7]
+
+
+def test_what_spark_reads_once_days_are_put_together(
+    tmp_path: Path, spark: SparkSessions, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Word for word as docs/history.md says it. Files that are replaced are still there."""
+    cycles, world = Cycles(str(tmp_path)), World()
+    for offset in (1, 2, 3):
+        world.commits = {("billing", "orders", 0): offset}
+        cycles.one(world)
+    cycles.one(world, ahead_ms=DAY_MS)
+    assert cycles.told == []
+    assert len([*tmp_path.rglob("*.parquet")]) > len(dataset_in(str(tmp_path)).files)
+    *_, with_spark = re.findall(PYTHON_CODE, (ROOT / "docs" / "history.md").read_text(), re.DOTALL)
+    with spark.use() as session:
+        exec(at_place(with_spark, tmp_path), {"DeltaTable": DeltaTable, "spark": session})
+    (count,) = re.findall(r"billing\|\s*(\d+)\|", capfd.readouterr().out)
+    assert int(count) == sum(row["kind"] == "commit" for row in rows_in(str(tmp_path)))
 
 
 def at_place(code: str, place: Path) -> str:
