@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from retentiond.cli.options import Confirmed, Debug, Output, OutputFormat
+from retentiond.cli.options import Confirmed, Debug, Output, OutputFormat, start_logging
 from retentiond.errors import ConfigError, RetentiondError, UsageError
 from retentiond.formatting import printable, say_bytes, say_many, say_stored
 from retentiond.kafka.settings.command_config import read_settings
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 
 def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
+    context: typer.Context,
     bootstrap_server: Annotated[
         str, typer.Option("--bootstrap-server", help="The brokers to start from: host:port,…")
     ],
@@ -124,6 +125,8 @@ def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
     Example: retentiond delete-records --bootstrap-server localhost:9092 --topic orders
     --to-committed billing search --yes
     """
+    if debug or context.obj.debug:  # else it takes longer to load than it is worth
+        start_logging(debug=True)
     if groups and not to_committed:
         raise UsageError(f"{groups[0]!a} goes with nothing; groups follow --to-committed")
 

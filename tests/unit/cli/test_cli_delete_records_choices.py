@@ -169,3 +169,10 @@ def test_it_deletes_by_one_client_alone() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout == "[]\n"
+
+
+def test_what_the_client_does_is_logged_with_debug_only(command: Command) -> None:
+    asked = ("delete-records", *SERVER, "--topic", "a", "--older-than", "1d", "--dry-run")
+    assert '"logger": "kafka.' not in command(*asked).err
+    assert '"logger": "kafka.' in command(*asked, "--debug").err
+    assert '"logger": "kafka.' in command("--debug", *asked).err
