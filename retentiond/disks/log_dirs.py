@@ -20,7 +20,6 @@ class ReplicaFolder(NamedTuple):
     broker: int
     log_dir: str
     size_bytes: int
-    offset_lag: int | None
     is_future: bool
 
 
@@ -159,9 +158,7 @@ def disk_reading(found: LogDirs, partitions: Collection[TopicPartition]) -> Disk
 
 
 def _folder(broker: int, directory: LogDir, replica: Replica) -> ReplicaFolder:
-    return ReplicaFolder(
-        broker, directory.path, replica.size_bytes, replica.offset_lag, replica.is_future
-    )
+    return ReplicaFolder(broker, directory.path, replica.size_bytes, replica.is_future)
 
 
 def _orphans(broker: int, directory: LogDir) -> Orphans:

@@ -191,16 +191,14 @@ DeleteAnswer: TypeAlias = int | DeleteFailure
 class Replica(NamedTuple):
     """One partition's folder on a broker's disk, as DescribeLogDirs shows it.
 
-    ``size_bytes`` counts its segments, less those that are renamed for deletion. ``offset_lag``
-    is how far its end is behind the high watermark, or a future replica's behind the current
-    one's; None where the broker does not say. ``is_future``: a move to this folder is under way
-    and this copy will replace the current one. ``is_orphan``: no metadata place it here.
+    ``size_bytes`` counts its segments, less those that are renamed for deletion. ``is_future``: a
+    move to this folder is under way and this copy will replace the current one. ``is_orphan``: no
+    metadata place it here.
     """
 
     topic: str
     partition: int
     size_bytes: int
-    offset_lag: int | None = None
     is_future: bool = False
     is_orphan: bool = False
 

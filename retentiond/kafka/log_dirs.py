@@ -100,7 +100,6 @@ def _directory(result: Any) -> LogDir:
                 topic.name,
                 partition.partition_index,
                 partition.partition_size,
-                _known(partition.offset_lag),
                 partition.is_future_key,
             )
             for topic in result.topics

@@ -28,7 +28,7 @@ def test_every_partition_is_on_the_disk_of_the_broker_that_is_to_hold_it(
     found = any_driver.kafka.log_dirs()
     assert found.assigned[TopicPartition(topic_name, 1)] == (1,)
     assert replicas(found, topic_name) == {
-        number: [Replica(topic_name, number, 0, 0)] for number in range(2)
+        number: [Replica(topic_name, number, 0)] for number in range(2)
     }
 
 

@@ -140,7 +140,7 @@ class SmallDisk(FakeCluster):
 
     def log_dirs(self) -> LogDirs:
         replicas = [
-            Replica("orders", number, self.log_bytes(number), 0) for number in range(PARTITIONS)
+            Replica("orders", number, self.log_bytes(number)) for number in range(PARTITIONS)
         ]
         space = (TOTAL, self.usable()) if self.tells_space else (None, None)
         directory = LogDir("/kafka", tuple(replicas), *space)

@@ -55,7 +55,7 @@ class Disks(FakeCluster):
         if self.failure:
             raise self.failure
         size = RECORD * (self.partition("orders").high_watermark - self.kept_from)
-        directory = LogDir("/kafka", (Replica(*AT, size, 0),))
+        directory = LogDir("/kafka", (Replica(*AT, size),))
         return LogDirs({1: [directory], 2: [directory]}, {AT: (1, 2)})
 
     def check(self) -> None:

@@ -18,10 +18,8 @@ SEGMENT = 1000
 
 def reading(sizes: Mapping[int, int], *, future: Mapping[int, int] | None = None) -> DiskReading:
     """Of `AT`: sizes by broker, in the directory /a of each; ``future`` ones lie in /b."""
-    folders = [ReplicaFolder(broker, "/a", size, 0, False) for broker, size in sizes.items()]
-    folders += [
-        ReplicaFolder(broker, "/b", size, 5, True) for broker, size in (future or {}).items()
-    ]
+    folders = [ReplicaFolder(broker, "/a", size, False) for broker, size in sizes.items()]
+    folders += [ReplicaFolder(broker, "/b", size, True) for broker, size in (future or {}).items()]
     return DiskReading({AT: tuple(folders)})
 
 

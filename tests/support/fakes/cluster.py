@@ -321,7 +321,7 @@ class FakeCluster(World):
             return Failure("CLUSTER_AUTHORIZATION_FAILED", "Cluster authorization failed")
         usable = self.usable_bytes.get(broker, 10**11)
         replicas = [
-            Replica(*at, RECORD_BYTES * (log.high_watermark - log.log_start), 0)
+            Replica(*at, RECORD_BYTES * (log.high_watermark - log.log_start))
             for at, on in self._assigned().items()
             if broker in on
             for log in [self.topics[at.topic].partitions[at.partition]]

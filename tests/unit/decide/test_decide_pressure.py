@@ -137,7 +137,7 @@ def lying(*log_dirs: str) -> DiskReading:
     """4000 bytes of each partition, in these directories of broker 1."""
     return DiskReading(
         {
-            TopicPartition("orders", number): (ReplicaFolder(1, log_dir, 4000, 0, False),)
+            TopicPartition("orders", number): (ReplicaFolder(1, log_dir, 4000, False),)
             for number, log_dir in enumerate(log_dirs)
         }
     )

@@ -29,14 +29,14 @@ def look(
 
 
 def directory(path: str, *sizes: int, is_future: bool = False) -> LogDir:
-    return LogDir(path, tuple(Replica(*AT, size, 0, is_future) for size in sizes))
+    return LogDir(path, tuple(Replica(*AT, size, is_future) for size in sizes))
 
 
 def test_a_partition_is_found_on_all_its_brokers() -> None:
     found = look({1: [directory("/a", 10)], 2: [directory("/a"), directory("/b", 12)]}, (1, 2))
     assert found.replicas(AT) == (
-        ReplicaFolder(1, "/a", 10, 0, False),
-        ReplicaFolder(2, "/b", 12, 0, False),
+        ReplicaFolder(1, "/a", 10, False),
+        ReplicaFolder(2, "/b", 12, False),
     )
     assert found.size_bytes(AT) == 22
     assert found.size_of(replica(2, "/b")) == 12
@@ -77,12 +77,12 @@ def test_a_directory_that_is_offline_leaves_what_lies_in_it_unknown() -> None:
 
 def test_a_replica_under_move_counts_in_the_size_and_not_as_a_replica() -> None:
     found = look({1: [directory("/a", 10), directory("/b", 4, is_future=True)]}, (1,))
-    assert found.replicas(AT) == (ReplicaFolder(1, "/a", 10, 0, False),)
+    assert found.replicas(AT) == (ReplicaFolder(1, "/a", 10, False),)
     assert found.size_bytes(AT) == 14
 
 
 def test_orphans_are_counted_by_directory_and_belong_to_no_partition() -> None:
-    orphans = (Replica(*AT, 7, None, False, True), Replica("gone", 3, 5, None, False, True))
+    orphans = (Replica(*AT, 7, False, True), Replica("gone", 3, 5, False, True))
     found = look({1: [LogDir("/a", orphans)]}, (2,))
     assert found.orphans == (Orphans(1, "/a", 2, 12),)
     assert found.folders == {}
@@ -143,10 +143,10 @@ def test_a_slow_reading_is_not_waited_for_nor_joined_by_another_nor_given_later(
 
 
 def test_all_that_lies_in_the_logs_counts_in_their_size_orphans_and_moves_too() -> None:
-    orphan = Replica("gone", 3, 5, None, False, True)
+    orphan = Replica("gone", 3, 5, False, True)
     brokers = {
         1: [directory("/a", 10), directory("/b", 4, is_future=True)],
-        2: [LogDir("/a", (orphan, Replica("other", 0, 30, 0)))],
+        2: [LogDir("/a", (orphan, Replica("other", 0, 30)))],
     }
     assert look(brokers, (1,)).log_bytes == 49
 

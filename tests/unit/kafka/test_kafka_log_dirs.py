@@ -34,7 +34,6 @@ def directory(path: str, sizes: Mapping[tuple[str, int], int], **figures: Any) -
                 Partition(
                     partition_index=number,
                     partition_size=size,
-                    offset_lag=figures.get("offset_lag", 0),
                     is_future_key=figures.get("is_future_key", False),
                 )
             ],
@@ -123,26 +122,20 @@ def test_each_broker_shows_its_directories_and_the_metadata_who_is_to_hold_what(
         1: [directory("/a", {("orders", 0): 10}, total_bytes=100, usable_bytes=50)],
         2: [
             directory("/a", {("orders", 0): 12}),
-            directory("/b", {("orders", 0): 4}, is_future_key=True, offset_lag=7),
+            directory("/b", {("orders", 0): 4}, is_future_key=True),
         ],
     }
     found = Cluster({"orders": [[1, 2]]}, disks).look()
     assert found == LogDirs(
         {
-            1: (LogDir("/a", (Replica("orders", 0, 10, 0),), 100, 50),),
+            1: (LogDir("/a", (Replica("orders", 0, 10),), 100, 50),),
             2: (
-                LogDir("/a", (Replica("orders", 0, 12, 0),)),
-                LogDir("/b", (Replica("orders", 0, 4, 7, True),)),
+                LogDir("/a", (Replica("orders", 0, 12),)),
+                LogDir("/b", (Replica("orders", 0, 4, True),)),
             ),
         },
         {TopicPartition("orders", 0): (1, 2)},
     )
-
-
-def test_a_lag_that_the_broker_does_not_know_is_none() -> None:
-    disks = {1: [directory("/a", {("orders", 0): 10}, offset_lag=-1)]}
-    found = Cluster({"orders": [[1]]}, disks).look()
-    assert found.brokers == {1: (LogDir("/a", (Replica("orders", 0, 10, None),)),)}
 
 
 def test_a_broker_that_fails_is_a_failure_and_the_others_are_read() -> None:
@@ -173,8 +166,8 @@ def test_what_no_metadata_place_on_a_broker_is_an_orphan() -> None:
     disks = {1: [directory("/a", {("gone", 0): 5, ("orders", 0): 7})], 2: [directory("/a", {})]}
     found = Cluster({"orders": [[2]]}, disks).look()
     assert orphans(found)[1] == [
-        Replica("gone", 0, 5, 0, is_orphan=True),
-        Replica("orders", 0, 7, 0, is_orphan=True),
+        Replica("gone", 0, 5, is_orphan=True),
+        Replica("orders", 0, 7, is_orphan=True),
     ]
 
 
