@@ -42,8 +42,8 @@ INTERNAL_TOPICS = frozenset(
 NOT_ANSWERED = Failure("NOT_ANSWERED", "Kafka's answer does not mention it")
 """Stands for a topic, partition or group that was asked about."""
 
-NO_SUCH_TOPIC = "UNKNOWN_TOPIC_OR_PART"
-"""The code of a `Failure` about a topic that doesn't exist. Both clients' failures have it."""
+NO_SUCH_TOPIC = "UNKNOWN_TOPIC_OR_PARTITION"
+"""The code of a `Failure` about a topic or partition that doesn't exist, from either client."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -180,7 +180,7 @@ def _of_topic(topic: Any) -> Operations | Failure:
 
 NO_LEADER = Failure("LEADER_NOT_AVAILABLE", "nobody leads the partition")
 
-NO_PARTITION = Failure("UNKNOWN_TOPIC_OR_PART", "there is no such partition")
+NO_PARTITION = Failure(NO_SUCH_TOPIC, "there is no such partition")
 
 
 class Leader(NamedTuple):

@@ -82,7 +82,7 @@ def test_a_topic_compacted_and_deleted_from_is_accepted(driver: Driver, topic_na
 
 
 def test_an_internal_topic_is_refused(any_driver: Driver) -> None:
-    assert_refused(delete(any_driver, "__consumer_offsets", 1), "TOPIC_EXCEPTION")
+    assert_refused(delete(any_driver, "__consumer_offsets", 1), "INVALID_TOPIC_EXCEPTION")
 
 
 def test_unknown_partitions_fail_and_spoil_no_other(any_driver: Driver, topic_name: str) -> None:
@@ -99,7 +99,7 @@ def test_unknown_partitions_fail_and_spoil_no_other(any_driver: Driver, topic_na
     assert isinstance(missing, DeleteFailure)
     assert (missing.result, missing.failure.code) == (
         RequestResult.UNKNOWN,
-        "UNKNOWN_TOPIC_OR_PART",
+        "UNKNOWN_TOPIC_OR_PARTITION",
     )
 
 

@@ -85,7 +85,7 @@ def test_an_unknown_topic_fails_in_its_place_and_spoils_no_other(
         assert not isinstance(answers[topic_name], Failure)
         failure = answers["unknown"]
         assert isinstance(failure, Failure)
-        assert failure.code == "UNKNOWN_TOPIC_OR_PART"
+        assert failure.code == "UNKNOWN_TOPIC_OR_PARTITION"
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from retentiond.kafka.errors.remedies import (
     no_answer_from,
     unavailable,
 )
-from retentiond.kafka.interface import DeleteFailure, RequestResult
+from retentiond.kafka.interface import NO_SUCH_TOPIC, DeleteFailure, RequestResult
 from retentiond.kafka.settings.properties import ClientSettings
 from retentiond.kafka.settings.tls import FileStamps, file_stamps
 from retentiond.model import Failure
@@ -236,16 +236,23 @@ REFUSED = frozenset(
 )
 """Answers of DeleteRecords that prove that no log start offset was moved.
 
-UNKNOWN_TOPIC_OR_PART is none: a broker whose replica is taken from it while it waits for its
+UNKNOWN_TOPIC_OR_PARTITION is none: a broker whose replica is taken from it while it waits for its
 followers answers so after it has moved the log start.
 """
+
+
+KAFKAS_NAMES = {
+    "UNKNOWN_TOPIC_OR_PART": NO_SUCH_TOPIC,
+    "TOPIC_EXCEPTION": "INVALID_TOPIC_EXCEPTION",
+}
+"""Kafka's own names of errors that librdkafka calls otherwise."""
 
 
 def failure_of_error(error: BaseException) -> Failure:
     """A confluent-kafka exception, or a future's time-out, as a value."""
     if isinstance(error, KafkaException):
         cause: KafkaError = error.args[0]
-        return Failure(cause.name(), cause.str())
+        return Failure(KAFKAS_NAMES.get(cause.name(), cause.name()), cause.str())
     if isinstance(error, TimeoutError):
         return Failure("_TIMED_OUT", "the client did not answer in time")
     return Failure(type(error).__name__, str(error))

@@ -27,7 +27,7 @@ from retentiond.kafka.confluent.delete_records import (
     FUTURE_GRACE_S,
     LOOK_TIMEOUT_S,
     Deleter,
-    as_kafka_prints_it,
+    url_safe,
 )
 from retentiond.kafka.errors.remedies import with_topic_grant
 from retentiond.kafka.interface import INTERNAL_TOPICS, DeleteAnswer, Target, TopicDescription
@@ -119,7 +119,7 @@ class LibrdkafkaClient:
             return with_topic_grant(admin.failure_of_error(error), name, "Describe")
         return TopicDescription(
             name=described.name,
-            topic_id=as_kafka_prints_it(described.topic_id),
+            topic_id=url_safe(described.topic_id),
             is_internal=described.is_internal or described.name in INTERNAL_TOPICS,
             partitions=tuple(sorted(partition.id for partition in described.partitions)),
         )

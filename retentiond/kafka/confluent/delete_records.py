@@ -198,13 +198,13 @@ def _answering(
 
 def _topic_id(future: Any, timeout_s: float) -> str | Failure:
     try:
-        topic_id = as_kafka_prints_it(future.result(timeout_s + FUTURE_GRACE_S).topic_id)
+        topic_id = url_safe(future.result(timeout_s + FUTURE_GRACE_S).topic_id)
     except (KafkaException, TimeoutError) as error:
         return failures.failure_of_error(error)
     return topic_id or Failure("NO_TOPIC_ID", "the cluster gives no topic ids")
 
 
-def as_kafka_prints_it(topic_id: object) -> str | None:
+def url_safe(topic_id: object) -> str | None:
     """librdkafka prints ids in base64's standard alphabet, Kafka in the URL-safe one; None of
     clusters that give none."""
     printed = str(topic_id).translate(_URL_SAFE)
@@ -251,7 +251,7 @@ def request(
 SENTENCES = {
     "OFFSET_OUT_OF_RANGE": "the offset is beyond the high watermark",
     "POLICY_VIOLATION": "the topic's cleanup.policy has no delete",
-    "TOPIC_EXCEPTION": "the broker deletes nothing from a topic like this",
+    "INVALID_TOPIC_EXCEPTION": "the broker deletes nothing from a topic like this",
 }
 """What a refusal of DeleteRecords means."""
 

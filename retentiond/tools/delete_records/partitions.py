@@ -153,7 +153,7 @@ def _found(item: Item, topic: TopicDescription | Failure) -> Item:
     if item.partition not in topic.partitions:
         count = len(topic.partitions)
         has = "only partition 0" if count == 1 else f"{count} partitions, from 0 to {count - 1}"
-        return item.failed(f"UNKNOWN_TOPIC_OR_PARTITION: the topic has {has}")
+        return item.failed(str(Failure(NO_SUCH_TOPIC, f"the topic has {has}")))
     return replace(item, topic_id=topic.topic_id)
 
 
@@ -163,9 +163,7 @@ def _explained(topic: TopicDescription | Failure) -> TopicDescription | Failure:
             return Failure("INVALID_TOPIC_EXCEPTION", "Kafka's own topic is never deleted from")
         return topic
     if topic.code == NO_SUCH_TOPIC:
-        return Failure(
-            "UNKNOWN_TOPIC_OR_PARTITION", "there is no such topic, or you may not describe it"
-        )
+        return Failure(NO_SUCH_TOPIC, "there is no such topic, or you may not describe it")
     return topic
 
 

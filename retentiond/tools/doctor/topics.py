@@ -11,6 +11,7 @@ from retentiond.config import Config, PolicyConflict, TopicPolicy
 from retentiond.formatting import say_duration
 from retentiond.gather.topics import NO_ID, EnabledTopic
 from retentiond.kafka.errors.remedies import TOPIC_REFUSED
+from retentiond.kafka.interface import NO_SUCH_TOPIC
 from retentiond.kafka.topics import Operations
 from retentiond.model import Failure
 from retentiond.tell.well_known_topics import system_of
@@ -26,8 +27,6 @@ from retentiond.tools.doctor.finding import (
 
 DELETE_POLICY = "delete"
 COMPACT_POLICY = "compact"
-
-UNKNOWN_TOPIC = "UNKNOWN_TOPIC_OR_PARTITION"
 
 
 def check_topics(topics: Sequence[EnabledTopic], config: Config) -> Iterator[Finding]:
@@ -178,7 +177,7 @@ def check_entries(
         if entry.name is None or entry.name in visible:
             continue
         answer = None if isinstance(rights, Failure) else rights.get(entry.name)
-        if not isinstance(answer, Failure) or answer.code == UNKNOWN_TOPIC:
+        if not isinstance(answer, Failure) or answer.code == NO_SUCH_TOPIC:
             yield Finding(
                 Level.WARNING,
                 source,
@@ -222,7 +221,7 @@ def check_topic_rights(
         if isinstance(operations, Failure):
             if operations.code == TOPIC_REFUSED:
                 lacking[TOPIC_RIGHTS[0]].append(topic)
-            elif operations.code != UNKNOWN_TOPIC:
+            elif operations.code != NO_SUCH_TOPIC:
                 failed[topic] = operations
             continue
         missing = [right for right in TOPIC_RIGHTS if right.operation not in operations]

@@ -59,7 +59,7 @@ class Deletable:
 
     def describe_topics(self, names: Collection[str]) -> Mapping[str, TopicDescription | Failure]:
         self.described += names
-        unknown = Failure("UNKNOWN_TOPIC_OR_PART", "Broker: Unknown topic or partition")
+        unknown = Failure("UNKNOWN_TOPIC_OR_PARTITION", "Broker: Unknown topic or partition")
         return {name: self.topics.get(name, unknown) for name in names}
 
     def offsets(

@@ -64,7 +64,7 @@ class Leaders:
     ) -> Mapping[str, str | Failure]:
         self._called("look_before_deleting")
         ids = {at.topic: log.topic_id for at, log in self.logs.items()}
-        unknown = Failure("UNKNOWN_TOPIC_OR_PART", "no such topic")
+        unknown = Failure("UNKNOWN_TOPIC_OR_PARTITION", "no such topic")
         return {at.topic: ids.get(at.topic, unknown) for at in partitions}
 
     def delete_records(
@@ -118,7 +118,7 @@ class Leaders:
         return {
             name: TopicDescription(name, ids[name], is_internal=False, partitions=())
             if name in ids
-            else Failure("UNKNOWN_TOPIC_OR_PART", "no such topic")
+            else Failure("UNKNOWN_TOPIC_OR_PARTITION", "no such topic")
             for name in names
         }
 

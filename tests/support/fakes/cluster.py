@@ -45,7 +45,7 @@ BROKER_CONFIG = {
 }
 """What the real brokers of the tests are started with, too."""
 
-UNKNOWN_TOPIC = Failure("UNKNOWN_TOPIC_OR_PART", "Broker: Unknown topic or partition")
+UNKNOWN_TOPIC = Failure("UNKNOWN_TOPIC_OR_PARTITION", "Broker: Unknown topic or partition")
 UNKNOWN_PARTITION = Failure("_UNKNOWN_PARTITION", "Local: Unknown partition")
 NO_TOPIC_ID = Failure("NO_TOPIC_ID", "the cluster gives no topic ids")
 NO_LEADER = Failure("LEADER_NOT_AVAILABLE", "the partition's leader does not answer")

@@ -48,7 +48,7 @@ def refusal(
 ) -> DeleteFailure | None:
     """Why Kafka would not delete, in the order in which it looks."""
     if internal:
-        return refused("TOPIC_EXCEPTION", "Broker: Invalid topic")
+        return refused("INVALID_TOPIC_EXCEPTION", "Broker: Invalid topic")
     if partition.leader is None:
         return DeleteFailure(
             RequestResult.MOVED, Failure("LEADER_NOT_AVAILABLE", "Broker: Leader not available")

@@ -305,7 +305,7 @@ def test_a_second_reading_of_a_topic_that_is_gone_does_not_invent_it() -> None:
     taken = second_snapshot(kafka, first, [ORDERS_1])
     (gone,) = taken.topics
     assert gone.failure is not None
-    assert (gone.failure.code, gone.topic_id) == ("UNKNOWN_TOPIC_OR_PART", None)
+    assert (gone.failure.code, gone.topic_id) == ("UNKNOWN_TOPIC_OR_PARTITION", None)
     assert [each.failure for each in taken.partitions] == [NOT_ASKED]
 
 

@@ -130,7 +130,7 @@ def test_a_config_is_asked_for_by_its_keys_alone() -> None:
 
 @pytest.mark.parametrize(
     ("error", "code", "grant"),
-    [(3, "UNKNOWN_TOPIC_OR_PART", None), (29, "TOPIC_AUTHORIZATION_FAILED", True)],
+    [(3, "UNKNOWN_TOPIC_OR_PARTITION", None), (29, "TOPIC_AUTHORIZATION_FAILED", True)],
 )
 def test_a_topic_that_is_refused_fails_in_its_place(
     error: int, code: str, grant: bool | None

@@ -52,7 +52,7 @@ def test_a_topic_that_cannot_be_described_fails_alone(monkeypatch: pytest.Monkey
     found = asked.describe_topics(["0", "1", "2"])
     assert found["0"] == TopicDescription("orders", "a-b_c", False, (0, 1))
     codes = [each.code for each in found.values() if isinstance(each, Failure)]
-    assert codes == ["UNKNOWN_TOPIC_OR_PART", "_TIMED_OUT"]
+    assert codes == ["UNKNOWN_TOPIC_OR_PARTITION", "_TIMED_OUT"]
 
 
 def test_where_nobody_answers_it_is_one_error_and_not_one_a_topic(

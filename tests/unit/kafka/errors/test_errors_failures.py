@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, KafkaException
 from retentiond.errors import ConfigError, KafkaUnavailable
 from retentiond.kafka.confluent import admin
 from retentiond.kafka.errors.remedies import SettingNames, no_answer_from
-from retentiond.kafka.interface import RequestResult
+from retentiond.kafka.interface import NO_SUCH_TOPIC, RequestResult
 from retentiond.kafka.network_client import failure_of_code, failure_of_exception
 from retentiond.kafka.settings.properties import translate
 from retentiond.model import Failure
@@ -27,11 +27,19 @@ def confluent(code: int) -> KafkaException:
     return KafkaException(KafkaError(code))
 
 
+CALLED_OTHERWISE = {3: "UNKNOWN_TOPIC_OR_PARTITION", 17: "INVALID_TOPIC_EXCEPTION"}
+"""By code, as Kafka's protocol guide names it."""
+
+
 @pytest.mark.parametrize("code", CODES)
 def test_every_error_of_librdkafka_becomes_a_failure_with_its_name(code: int) -> None:
     failure = admin.failure_of_error(confluent(code))
-    assert failure.code == KafkaError(code).name()
+    assert failure.code == CALLED_OTHERWISE.get(code, KafkaError(code).name())
     assert failure.message
+
+
+def test_both_clients_name_a_missing_topic_alike() -> None:
+    assert failure_of_code(3).code == admin.failure_of_error(confluent(3)).code == NO_SUCH_TOPIC
 
 
 @pytest.mark.parametrize("code", [code for code in CODES if code not in PROVEN_HARMLESS])
