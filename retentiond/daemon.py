@@ -300,7 +300,7 @@ class Daemon:
         return read_pause(self._state_dir) is not None
 
     def _hurry(self, interval_ms: int) -> None:
-        """The next cycle, for a disk that runs full, if none comes sooner."""
+        """The next cycle, for a disk that is nearly full, if none comes sooner."""
         soon, due = datetime.now(UTC) + timedelta(milliseconds=interval_ms), self._next_due()
         if due is not None and soon < due:
             self._begin_next_at(soon)

@@ -176,7 +176,8 @@ class Config(Section):
     state_dir: Folder = Field(default_factory=daemon_state_dir)
     """Directory of the audit log, the history and the remembered groups, one for each daemon. By
     default `/var/lib/retentiond` if it exists or can be created. Otherwise a folder in your home;
-    then set `state_dir` before you turn `dry_run` off."""
+    then set `state_dir` before you turn `dry_run` off. If a daemon has already kept its memory in
+    the folder in your home, that folder stays the default."""
 
     http: Http = Field(default_factory=Http)
     """The port for metrics, health and the status page."""
@@ -224,7 +225,7 @@ class Config(Section):
 
     @property
     def heeds_pressure(self) -> bool:
-        """Whether a topic's records may go sooner while a disk runs full."""
+        """Whether a topic's records may go sooner while a disk is nearly full."""
         return self.disk_pressure is not None and any(
             each.policy.enabled and each.policy.pressure_retention_ms is not None
             for each in self.entries

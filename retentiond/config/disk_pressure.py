@@ -41,8 +41,7 @@ class DiskPressure(Section):
     (`retention.commitoffset.pressure.*`) then go sooner there, as far as is needed."""
 
     below_free: Percent
-    """A log directory with less usable space than this part of its disk is under pressure, as in
-    20%."""
+    """The part of a disk, as in 20%. A log directory with less usable space is under pressure."""
 
     until_free: Percent
     """It stays under pressure until it has this much usable space again, as in 25%: `below_free` or

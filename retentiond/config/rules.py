@@ -67,7 +67,7 @@ class GroupRules(Section):
     forget_vanished_after_ms: Duration | None = Field(default=None, alias="forget_vanished_after")
     """How long a vanished group holds what it has not read, as in 30d. Only time in which cycles
     saw that it was gone counts. By default it holds until an operator forgets it. If `defaults` set
-    a time, a topic takes it back with a very long one, such as 36500d."""
+    a time, give a topic a very long one (36500d) to undo that."""
 
 
 class TopicRules(Section):

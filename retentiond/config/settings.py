@@ -29,7 +29,7 @@ class TopicPolicy:
     """How a topic is treated. Policies are equal if they treat it alike, whatever their sources.
 
     ``consumed_retention_ms``: 0 is "as soon as consumed". ``pressure_retention_ms``: the one while
-    a disk runs full, at most that; None: the same. ``sources``: the entries that say so, as
+    a disk is nearly full, at most that; None: the same. ``sources``: the entries that say so, as
     ``topics[2]``. ``owner``: who is asked about the topic; None: nobody in particular.
     """
 
@@ -191,7 +191,7 @@ SETTINGS: tuple[PolicySetting, ...] = (
         says=lambda ms: (
             None
             if ms is None
-            else f"{say_duration(ms) or 'at once'} while a disk under them runs full"
+            else f"{say_duration(ms) or 'at once'} while a disk under them is nearly full"
         ),
     ),
     PolicySetting(

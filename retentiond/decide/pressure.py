@@ -1,4 +1,4 @@
-"""Deletes sooner on log directories that run full: as much as is needed, and no more.
+"""Deletes sooner on log directories that are nearly full: as much as is needed, and no more.
 
 Invariant: pressure shortens the consumed retention and nothing else. A row under pressure is the
 row that `decide` gives for the pressure retention, so its groups and its end bound it as ever. The

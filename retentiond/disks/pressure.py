@@ -1,4 +1,4 @@
-"""Log directories that run full: which are under pressure, and how many bytes must go there.
+"""Log directories that are nearly full: which are under pressure, and how many bytes must go there.
 
 Brokers tell the total and the usable bytes of a directory's disk (KIP-827, Kafka 3.3). Unknown,
 outdated or contradictory figures are no pressure.

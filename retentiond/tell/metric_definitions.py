@@ -310,8 +310,8 @@ LOG_DIR_SHORT = Definition(
     "retentiond_log_dir_short_bytes",
     GAUGE,
     "Log directory under pressure: bytes that are missing after the plan's deletions, because "
-    "nothing more may be deleted. 0: the plan frees enough, or will after a pause or at a limit's "
-    "next turn.",
+    "nothing more may be deleted. 0: the plan frees enough, or will once a pause ends or a limit "
+    "allows it.",
     ("broker", "log_dir"),
 )
 LOG_DIR_KEPT = Definition(

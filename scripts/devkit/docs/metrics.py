@@ -12,7 +12,8 @@ HEAD = """# Metrics
 with a report replaces all series of topics, groups and partitions. So a topic, group or partition
 that no longer exists leaves no series. A failed cycle has no report: these series then keep the
 values of the last cycle that had one, and `retentiond_ready` falls to 0 once no cycle was complete
-for three intervals. An unknown figure has no series; it is never shown as 0.
+for three intervals, or for three times what a cycle takes. An unknown figure has no series; it is
+never shown as 0.
 
 `deploy/prometheus/` has a scrape configuration, recording rules and alerts ([runbook](runbook.md)),
 and `deploy/grafana/` a dashboard. [Several clusters](fleet.md) says how rules and dashboard
@@ -33,8 +34,9 @@ is older than `retention.ms`, the oldest segments first. So a record stays until
 before it are older than `retention.ms`. The margin counts down to that moment.
 
 - retentiond finds it by look-ups of time, which need no right to read records. It keeps the
-  answers, so that most cycles send few requests or none. The margin shown is at most a twentieth,
-  or a second, too small. After a start it may take a few cycles to become that exact.
+  answers, so that most cycles send few requests or none. The margin that is
+  shown may be too small, by a twentieth of itself or by a second. After a start it takes a few
+  cycles until it is that exact.
 - With one exception, the margin never overstates the time left. The exception is a margin that
   rests on the timestamp of a record that has been deleted since. Such a margin is shown until a
   look-up confirms or corrects it, mostly in the same cycle.

@@ -100,7 +100,7 @@ def test_the_reference_in_words() -> None:
         (
             "topics matching stage\\..* except stage\\.audit\\..*",
             f"records may go 30 minutes after they were written, once {consumed}; 10 minutes "
-            "while a disk under them runs full; at least 1 group.",
+            "while a disk under them is nearly full; at least 1 group.",
         ),
         ("topics matching .*\\.changelog", "not enabled, so nothing is deleted."),
         (
