@@ -291,6 +291,10 @@ class PlanRow:
     binding_kind: GroupKind | None = field(
         default=None, metadata=said(TEXT, "the binding group's kind", in_json=False)
     )
+    is_limited: bool = field(
+        default=False,
+        metadata=said(FLAG, "whether `limits.records_per_cycle` lowers the cutoff", in_json=False),
+    )
     is_compacted: bool = field(
         default=False,
         metadata=said(FLAG, "whether compaction may have removed some of `records`", in_json=False),

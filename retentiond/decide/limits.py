@@ -93,5 +93,6 @@ def _lowered(row: PlanRow, records: int) -> PlanRow:
         row,
         cutoff=row.log_start_offset + records,
         records=records,
+        is_limited=True,
         detail=f"limits.records_per_cycle ({records}) lowers the cutoff from {row.cutoff}",
     )

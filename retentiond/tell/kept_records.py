@@ -49,6 +49,7 @@ class KeptBecause(NamedTuple):
 
 
 KEPT_BY_AGE = KeptBecause(Reason.TOO_YOUNG)
+KEPT_BY_LIMIT = KeptBecause(Reason.LIMIT_REACHED)
 
 
 class KeptRecords(NamedTuple):
@@ -70,8 +71,8 @@ def kept_records(row: PlanRow) -> dict[KeptBecause, int]:
 
     A group keeps the records that it has yet to read and that are old enough to go. Younger
     records stay because of their age, whether or not they are read. A reason that holds the whole
-    topic keeps all its records. If a limit lowers the cutoff of a deletion, the records above the
-    cutoff count for an open transaction.
+    topic keeps all its records. If a limit lowers the cutoff of a deletion, the limit keeps what
+    the group has read above the cutoff.
     """
     start, end = row.log_start_offset, row.high_watermark
     if start is None or end is None:
@@ -79,13 +80,16 @@ def kept_records(row: PlanRow) -> dict[KeptBecause, int]:
     keeper = cause(row)
     if row.verdict is Verdict.DELETE:
         keeper = KeptBecause(Reason.OPEN_TRANSACTION)
-        if row.cutoff == row.min_committed_offset:
+        if row.is_limited or row.cutoff == row.min_committed_offset:
             keeper = KeptBecause(Reason.NOT_CONSUMED, row.binding_group)
         start = start if row.cutoff is None else row.cutoff
     is_age_a_bound = row.verdict is not Verdict.HOLD or keeper.group is not None
     retention_offset = row.retention_offset if is_age_a_bound else None
     old_end = end if retention_offset is None else min(max(start, retention_offset), end)
     kept = {KEPT_BY_AGE: end - old_end}
+    if row.is_limited and row.min_committed_offset is not None:
+        read_end = min(row.min_committed_offset, old_end)
+        kept[KEPT_BY_LIMIT], start = read_end - start, read_end
     kept[keeper] = kept.get(keeper, 0) + old_end - start
     return {each: records for each, records in kept.items() if records > 0}
 

@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from retentiond.config import Limits
+from retentiond.decide.limits import within_limits
 from retentiond.model import VERDICT_OF, PlanRow, Reason, Verdict
-from retentiond.tell.kept_records import KEPT_BY_AGE, KeptBecause, kept_records
+from retentiond.tell.kept_records import KEPT_BY_AGE, KEPT_BY_LIMIT, KeptBecause, kept_records
 from tests.support.builders.first_looks import rest
 from tests.support.builders.reports import row, unreadable
 
@@ -39,6 +41,16 @@ def test_an_open_transaction_keeps_the_old_records_behind_it() -> None:
         KeptBecause(Reason.OPEN_TRANSACTION): 30,
         KEPT_BY_AGE: 50,
     }
+
+
+def test_a_limit_keeps_what_is_read_above_the_lowered_cutoff() -> None:
+    (lowered,) = within_limits([rest()], Limits(records_per_cycle=20))
+    assert lowered.cutoff == 30
+    assert kept_records(lowered) == {KEPT_BY_LIMIT: 70, BILLING: 50, KEPT_BY_AGE: 50}
+    (lowered,) = within_limits(
+        [rest(min_committed_offset=190, cutoff=150)], Limits(records_per_cycle=20)
+    )
+    assert kept_records(lowered) == {KEPT_BY_LIMIT: 120, KEPT_BY_AGE: 50}
 
 
 @pytest.mark.parametrize("reason", [Reason.NO_GROUP, Reason.NOT_DELETABLE, Reason.TOO_FEW_GROUPS])
