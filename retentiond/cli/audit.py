@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -98,15 +98,28 @@ def audit(  # noqa: PLR0917 - typer hands each option over by its name
     path = set_up(context, config, debug)
     if export is not None and (actions or verify):
         raise UsageError("--export writes deletions: leave --actions and --verify out")
+    has_format = output is not AuditOutput.TABLE
+    if actions:
+        _refuse(
+            {
+                "--topic": topic,
+                "--partition": partition is not None,
+                "--outcome": outcome,
+                "--evidence": evidence,
+                "--verify": verify,
+            },
+            "is about deletions: leave --actions out",
+        )
+    elif verify:
+        _refuse({"--evidence": evidence, "--output": has_format}, "does not go with --verify")
+    elif export is not None:
+        _refuse({"--output": has_format}, "does not go with --export: its FILE names the format")
     folder = state_dir or load(path).state_dir
 
     if export is not None:
         from retentiond.cli.output.audit import refuse_export
 
         refuse_export(export)
-    if actions:
-        _show_actions(folder, output)
-        return
     now = now_ms()
     wanted = DeletionFilter(
         topic=topic,
@@ -121,6 +134,9 @@ def audit(  # noqa: PLR0917 - typer hands each option over by its name
         and wanted.since_ms >= wanted.until_ms
     ):
         raise UsageError(EMPTY_SPAN)
+    if actions:
+        _show_actions(folder, wanted, output)
+        return
     deletions = read_deletions(folder, wanted)
     if verify:
         verify_deletions(deletions)
@@ -131,6 +147,13 @@ def audit(  # noqa: PLR0917 - typer hands each option over by its name
         if output is AuditOutput.TABLE and (others := count_actions(folder)):
             are = say_verb(others, "is", "are")
             say(printer(), f"{say_many(others, 'action')} by operators {are} shown by --actions")
+
+
+def _refuse(options: Mapping[str, object], why: str) -> None:
+    """Raises `UsageError` for one that is given. ``options``: by name."""
+    for option, given in options.items():
+        if given:
+            raise UsageError(f"{option} {why}")
 
 
 def _show(deletions: Iterator[DeletionRecord], output: AuditOutput, *, with_evidence: bool) -> None:
@@ -151,12 +174,12 @@ def _export(deletions: Iterator[DeletionRecord], file: Path, *, with_evidence: b
     say(printer(), f"{say_many(count, 'deletion')} written to {file}")
 
 
-def _show_actions(folder: Path, output: AuditOutput) -> None:
+def _show_actions(folder: Path, wanted: DeletionFilter, output: AuditOutput) -> None:
     from retentiond.cli.output.audit import action_document, show_actions
 
     if output is AuditOutput.CSV:
         raise UsageError("--actions come as a table or as JSON: choose another --output")
-    actions = actions_in(folder)
+    actions = (each for each in actions_in(folder) if wanted.has_time(each.at_ms))
     if output is AuditOutput.JSON:
         print_json_list(map(action_document, actions))
     else:

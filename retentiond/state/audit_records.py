@@ -92,6 +92,11 @@ class DeletionFilter:
     until_ms: int | None = None
     outcome: Outcome | None = None
 
+    def has_time(self, at_ms: int) -> bool:
+        """Whether this time, in epoch milliseconds, is one of those to read."""
+        is_late_enough = self.since_ms is None or self.since_ms <= at_ms
+        return is_late_enough and (self.until_ms is None or at_ms < self.until_ms)
+
 
 EVERYTHING = DeletionFilter()
 

@@ -86,22 +86,15 @@ def _noting(
 def write_csv(deletions: Iterable[DeletionRecord], to: TextIO, *, with_evidence: bool) -> int:
     """A line for each deletion, or for each group that it rested on; absent is an empty field. How
     many deletions there were."""
-    writer, count = None, 0
-    for each in deletions:
-        count += 1
-        for line in _csv_lines(each, with_evidence):
-            if writer is None:
-                writer = _csv_writer(to, list(line))
-            writer.writerow(line)
-    if writer is None:
-        _csv_writer(to, ["cycle_id", "topic", "partition"])
-    return count
-
-
-def _csv_writer(to: TextIO, heads: list[str]) -> csv.DictWriter[str]:
+    of_groups = ["group", "committed_offset"] if with_evidence else []
+    heads = [name for name in SCHEMA.names if name != "evidence"] + of_groups
     writer = csv.DictWriter(to, heads, lineterminator="\n")
     writer.writeheader()
-    return writer
+    count = 0
+    for each in deletions:
+        count += 1
+        writer.writerows(_csv_lines(each, with_evidence))
+    return count
 
 
 def show_actions(actions: Iterable[Action]) -> None:

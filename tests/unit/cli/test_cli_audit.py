@@ -182,6 +182,15 @@ def test_its_csv_has_the_same_names_as_its_json(command: Command, config_file: P
     assert lines[0]["error"] == ""
 
 
+@pytest.mark.parametrize("evidence", [[], ["--evidence"]])
+def test_its_csv_of_no_deletions_has_the_same_names(
+    command: Command, config_file: Path, evidence: list[str]
+) -> None:
+    shown = ("audit", "--config", config_file, "-o", "csv", *evidence)
+    (heads,) = command(*shown, "--topic", "none").out.splitlines()
+    assert heads == command(*shown).out.splitlines()[0]
+
+
 def test_its_csv_with_evidence_has_a_line_for_each_group(
     command: Command, config_file: Path
 ) -> None:
@@ -400,6 +409,38 @@ def test_what_operators_did_is_listed_too(command: Command, config_file: Path) -
     assert done.out.splitlines()[-1] == "1 action"
     (action,) = json.loads(command("audit", "--config", config_file, "--actions", "-o", "json").out)
     assert (action["action"], action["detail"]) == ("pause", "an incident")
+
+
+def test_what_operators_did_at_another_time_is_left_out(
+    command: Command, config_file: Path
+) -> None:
+    command("pause", "an incident", "--config", config_file)
+    shown = ("audit", "--config", config_file, "--actions")
+    assert command(*shown, "--since", "1h").out.splitlines()[-1] == "1 action"
+    assert command(*shown, "--until", "1h").out.splitlines()[-1] == "0 actions"
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--actions", "--topic", "orders"], "--topic is about deletions: leave --actions out"),
+        (["--actions", "--partition", "0"], "--partition is about deletions: leave --actions out"),
+        (["--actions", "--outcome", "failed"], "--outcome is about deletions: leave --actions out"),
+        (["--actions", "--evidence"], "--evidence is about deletions: leave --actions out"),
+        (["--actions", "--verify"], "--verify is about deletions: leave --actions out"),
+        (["--verify", "-o", "json"], "--output does not go with --verify"),
+        (["--verify", "--evidence"], "--evidence does not go with --verify"),
+        (
+            ["--export", "a.csv", "-o", "json"],
+            "--output does not go with --export: its FILE names the format",
+        ),
+    ],
+)
+def test_an_option_that_would_have_no_effect_is_refused(
+    command: Command, config_file: Path, options: list[str], told: str
+) -> None:
+    done = command("audit", "--config", config_file, *options)
+    assert (done.code, done.out, done.err) == (2, "", f"retentiond: {told}\n")
 
 
 def test_the_table_of_deletions_says_that_operators_acted_too(
