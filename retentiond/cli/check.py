@@ -139,7 +139,9 @@ def _about_pressure(config: Config) -> Iterator[str]:
 
     rules = config.disk_pressure
     heeding = [
-        each.topics for each in config.entries if each.policy.pressure_retention_ms is not None
+        each.topics
+        for each in config.entries
+        if each.policy.enabled and each.policy.pressure_retention_ms is not None
     ]
     if rules is not None:
         yield (
@@ -147,7 +149,7 @@ def _about_pressure(config: Config) -> Iterator[str]:
             f"pressure until it has {say_percent(rules.until_free)} again."
         )
         if not heeding:
-            yield "No topic has a pressure retention, so nothing goes sooner for that."
+            yield "No enabled topic has a pressure retention, so pressure deletes nothing sooner."
     elif heeding:
         yield (
             "disk_pressure is not set, so no pressure retention is ever in force "

@@ -217,9 +217,12 @@ def _look(
 
 
 def _readers(snapshot: Snapshot) -> Readers:
-    """Each topic's groups that count."""
+    """Each topic's groups that count, by name."""
+    names = {group.group_id: group.name for group in snapshot.groups}
     return {
-        topic.name: [group for group in groups if not topic.policy.excludes(group)]
+        topic.name: [
+            name for name in {names[group] for group in groups} if not topic.policy.excludes(name)
+        ]
         for position, groups in readers_by_topic(snapshot).items()
         for topic in (snapshot.topics[position],)
     }

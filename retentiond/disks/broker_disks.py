@@ -163,9 +163,10 @@ class BrokerDisks:
         ``before``: the directories that were under pressure before. ``awaited``: bytes of earlier
         deletions that the brokers have yet to free. ``recent``: the readings of earlier cycles.
         """
-        log_dirs, reading, now = self._reader.result(), self.reading(snapshot), uptime()
+        log_dirs, now = self._reader.result(), uptime()
         if isinstance(log_dirs, Failure) or now.ms - self._begun_ms > MAX_READING_AGE_MS:
             return pressure(DiskReading(), rules, before, FreedProgress())
+        reading = self.reading(snapshot)
         followed = follow(awaited, reading, offsets_of(snapshot), snapshot.taken_at_ms)
         recent = recent.with_reading(reading.space, sizes_by_log_dir(log_dirs), now)
         return pressure(reading, rules, before, followed, recent)

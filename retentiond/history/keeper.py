@@ -237,7 +237,7 @@ class HistoryKeeper:
             last.state if last else None,
             entry=entry,
             deletions=deletions,
-            observed_ms=self._observed_ms(waiting, plan.cluster_id),
+            observed_ms=self._observed_ms(table, waiting, plan.cluster_id),
         )
         written = _WrittenEntry(table.place, plan.cluster_id, entry, day, waiting.at_ms, now)
         self._uncertain = _UncertainEntry(written, len(deletions))
@@ -271,10 +271,15 @@ class HistoryKeeper:
             return None
         return last if table.last_entry(cluster_id) == last.entry else None
 
-    def _observed_ms(self, waiting: _WaitingCycle, cluster_id: str) -> int | None:
-        if self._last is None or self._last.cluster_id != cluster_id:
+    def _observed_ms(
+        self, table: HistoryTable, waiting: _WaitingCycle, cluster_id: str
+    ) -> int | None:
+        """The time since the previous entry; None if this process has not written that one."""
+        last = self._last
+        if last is None or last.cluster_id != cluster_id:
             return None
-        return waiting.at_ms - self._last.at_ms
+        is_followed = last.place == table.place and table.last_entry(cluster_id) != last.entry
+        return None if is_followed else waiting.at_ms - last.at_ms
 
     def _failed(self, error: HistoryUnavailable) -> None:
         self.status = replace(self.status, failures=self.status.failures + 1, problem=str(error))

@@ -69,7 +69,7 @@ def log_dirs_of(
         RowKind.LOG_DIR,
         ["broker", "log_dir", "total_bytes", "usable_bytes"],
     ).orderBy("broker", "log_dir", "entry")
-    width = max(1, len(moments) // POINTS)
+    width = max(1, -(-len(moments) // POINTS))
     by_dir: dict[tuple[int, str], list[tuple[int, int, int, int]]] = {}
     for row in rows.toArrow().to_pylist():
         moment = moments.get(row["entry"])

@@ -155,7 +155,7 @@ def extensions_of(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def token_settings(properties: Mapping[str, str]) -> dict[str, str]:
-    """What a token is had by, the mechanism among it; empty where the login is none by token."""
+    """The properties by which a token is obtained; empty if the login does not use one."""
     mechanism = mechanism_of(properties)
     if mechanism == TOKEN_MECHANISM:
         return {name: properties[name] for name in OAUTH_PROPERTIES if name in properties}

@@ -151,23 +151,27 @@ def check_segments(
         elif by_most.at_most_ms > allowed_ms:
             perhaps.append(SlowRoll(name, by_most, *settings))
     yield from _slow_roll_finding(
-        "stays open for about", [(each, each.open.at_least_ms) for each in surely], options
+        "stays open", "for about", [(each, each.open.at_least_ms) for each in surely], options
     )
     yield from _slow_roll_finding(
-        "may stay open for up to", [(each, each.open.at_most_ms) for each in perhaps], options
+        "may stay open", "for up to", [(each, each.open.at_most_ms) for each in perhaps], options
     )
     if local and is_all_known and not surely and not perhaps:
-        yield ok("segments", "what is deleted leaves the disk within a day, or the retention")
+        yield ok(
+            "segments",
+            "what is deleted leaves the disk within a day (an hour under pressure) or retention",
+        )
 
 
 def _slow_roll_finding(
-    how: str, slow: Sequence[tuple[SlowRoll, int]], options: str
+    what: str, how_long: str, slow: Sequence[tuple[SlowRoll, int]], options: str
 ) -> Iterator[Finding]:
     meaning = "until it is closed, nothing that is deleted from it leaves the disk"
     if len(slow) == 1:
         ((topic, ms),) = slow
         sentence = (
-            f"a segment {how} {say_about(ms)} ({topic.open.basis}; {topic.settings}): {meaning}"
+            f"a segment {what} {how_long} {say_about(ms)} "
+            f"({topic.open.basis}; {topic.settings}): {meaning}"
         )
         remedy = SEGMENT_REMEDY.format(options=options, topic=topic.topic)
         yield Finding(Level.WARNING, f"topic {topic.topic}", sentence, remedy, (topic.topic,))
@@ -178,8 +182,8 @@ def _slow_roll_finding(
         yield Finding(
             Level.WARNING,
             f"{len(slow)} topics",
-            f"a segment {how} days: {meaning} (by the records written lately, the bytes on disk, "
-            f"segment.bytes and segment.ms: {named}{more})",
+            f"a segment {what} too long: {meaning} (by the records written lately, the bytes on "
+            f"disk, segment.bytes and segment.ms {how_long}: {named}{more})",
             SEGMENT_REMEDY.format(options=options, topic="TOPIC"),
             tuple(sorted(each.topic for each, _ in slow)),
         )

@@ -122,7 +122,7 @@ def objection(contents: Contents, observed_ms: int, conditions: Conditions) -> s
 
 
 def _rough(ms: int) -> str:
-    """The duration rounded down to the second, in two units."""
+    """The duration rounded up to the second, in two units."""
     return " ".join(say_duration(max(1000, -(-ms // 1000) * 1000)).split()[:4])
 
 

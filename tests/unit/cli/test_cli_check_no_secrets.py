@@ -174,10 +174,23 @@ def test_what_an_entry_means_says_which_values_are_not_known(
     assert command("check", "--config", path, "--no-secrets").out.splitlines() == [
         "orders: retention.commitoffset.hours is ${H}; groups.min is ${MIN}.",
         "A log directory with less than ${LOW} left is under pressure until it has 25% again.",
-        "No topic has a pressure retention, so nothing goes sooner for that.",
+        "No enabled topic has a pressure retention, so pressure deletes nothing sooner.",
         f"{path} is valid. Every ${{N}}m retentiond deletes records unless dry_run (${{DRY}}) is "
         "true. Variables and secret files were not asked for.",
     ]
+
+
+def test_an_entry_that_is_switched_off_has_no_part_in_disk_pressure(
+    files: Files, command: Command
+) -> None:
+    off = "retention.commitoffset.enable: false, retention.commitoffset.pressure.hours: 1"
+    topics = f"topics: [{{name: orders, {off}, {HOURS}: 2}}]\n"
+    path = files.write("new", KAFKA + topics)
+    assert "pressure" not in command("check", "--config", path).out
+    path = files.write(
+        "both", f"{KAFKA}disk_pressure: {{below_free: 20%, until_free: 25%}}\n{topics}"
+    )
+    assert "No enabled topic has a pressure retention" in command("check", "--config", path).out
 
 
 @pytest.mark.parametrize(

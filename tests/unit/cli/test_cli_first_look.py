@@ -13,16 +13,20 @@ from types import SimpleNamespace
 import pytest
 
 from retentiond import config as configuration
+from retentiond.cli.first_look import _readers
 from retentiond.cli.options import Output
 from retentiond.cli.output.first_look import show_first_look
 from retentiond.config import Config
 from retentiond.cycle import PlannedCycle
 from retentiond.kafka.settings.properties import ClientSettings, translate
 from retentiond.memory.remembered import NOTHING
-from retentiond.model import PlanRow, Reason
+from retentiond.model import GroupKind, PlanRow, Reason
+from retentiond.snapshot import VANISHED, GroupReading, GroupTopic
 from retentiond.tell.first_look import FirstLook
 from tests.support import oracle
 from tests.support.builders.first_looks import on_disk, rest
+from tests.support.builders.gather_worlds import config as policy
+from tests.support.builders.gather_worlds import entry, snapshot
 from tests.support.builders.gather_worlds import healthy as healthy_cluster
 from tests.support.builders.group_memories import taken
 from tests.support.builders.reports import report, row, unreadable
@@ -287,6 +291,18 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
 
     monkeypatch.setattr("retentiond.cli.first_look._looked", looked)
     return kafka
+
+
+def test_a_reader_that_shares_its_name_is_excluded_and_named_by_it() -> None:
+    def readers(exclude: list[str]) -> list[str]:
+        seen = snapshot(healthy_cluster(), policy(entry("orders", groups={"exclude": exclude})))
+        namesake = GroupReading("lake (external)", GroupKind.EXTERNAL, VANISHED, namesake_of="lake")
+        may_read = GroupTopic(len(seen.groups), 0)
+        seen = replace(seen, groups=(*seen.groups, namesake), readers=seen.readers | {may_read})
+        return sorted(_readers(seen)["orders"])
+
+    assert readers([]) == ["billing", "lake", "search"]
+    assert readers(["lake"]) == ["billing", "search"]
 
 
 def test_it_writes_a_configuration_that_names_each_topics_readers(

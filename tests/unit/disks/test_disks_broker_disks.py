@@ -10,8 +10,9 @@ from retentiond.clock import Uptime
 from retentiond.config.disk_pressure import DiskPressure
 from retentiond.disks import broker_disks
 from retentiond.disks.broker_disks import BrokerDisks, SpaceHistory, trend
-from retentiond.disks.log_dirs import LogDirCapacity
+from retentiond.disks.log_dirs import LATE, DiskReader, LogDirCapacity
 from retentiond.disks.recent import RecentDisks
+from retentiond.model import Failure
 from retentiond.state.state import read_space, write_space
 from tests.support.builders.gather_worlds import config as policy
 from tests.support.builders.gather_worlds import entry, healthy, snapshot
@@ -139,3 +140,17 @@ def test_a_reading_that_has_grown_old_is_no_pressure(monkeypatch: pytest.MonkeyP
     assert pressed() == []
     disks.begin(cluster)
     assert pressed() == [AT]
+
+
+def test_a_broker_that_does_not_answer_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def late(_reader: DiskReader) -> Failure:
+        asked.append(1)
+        return LATE
+
+    monkeypatch.setattr(DiskReader, "result", late)
+    taken = snapshot(healthy(), policy(entry("orders")))
+    rules = DiskPressure(below_free=20.0, until_free=25.0)
+    assert not BrokerDisks().pressure(taken, rules, (), (), RecentDisks()).log_dirs
+    assert asked == [1]

@@ -107,6 +107,14 @@ def test_a_daemon_that_was_down_for_a_day(tmp_path: Path) -> None:
     assert second.commits == {AT: 1}
 
 
+def test_what_two_daemons_write_in_turn_counts_no_time_twice(tmp_path: Path) -> None:
+    one, other, world = Cycles(str(tmp_path)), Cycles(str(tmp_path)), World()
+    for cycles in (one, one, other, one, one):
+        cycles.one(world)
+    observed = [each.cycle["observed_ms"] for each in entries_in(tmp_path)]
+    assert observed == [None, 5 * MINUTE_MS, None, None, 5 * MINUTE_MS]
+
+
 def test_a_topic_that_is_made_anew_and_one_that_grows(tmp_path: Path) -> None:
     cycles, world = Cycles(str(tmp_path)), World(commits={AT: 9})
     cycles.one(world)
