@@ -119,8 +119,8 @@ def conclude(
     outcomes: Iterable[DeletionOutcome],
     state: State,
 ) -> DiskReport:
-    """Records what the deletions are to free, what earlier ones have freed, and what is awaited of
-    these; ``before``: what was awaited when the cycle began."""
+    """Records what the deletions are to free, what earlier ones have freed, and what they have
+    yet to free. ``before``: what was awaited when the cycle began."""
     report = found.report()
     became = {each.topic_partition: each.outcome for each in outcomes}
     rows = [row for row in found.rows if row.topic_partition in became]

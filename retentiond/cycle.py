@@ -52,9 +52,9 @@ from retentiond.tell.unseen_readers import unseen_readers
 
 @dataclass(frozen=True, slots=True)
 class CycleContext:
-    """What a cycle works with. ``now`` gives epoch milliseconds, ``elapsed`` the seconds that
-    evidence grows old by. ``superseded`` says why what was decided under a configuration is no
-    longer in force, or None.
+    """What a cycle works with. ``now`` gives epoch milliseconds, ``elapsed`` seconds, by which the
+    age of evidence is measured. ``superseded`` says why decisions under a configuration no longer
+    hold, or None.
 
     ``deleting`` is set before a cycle's first request, until the cycle is over. Such a cycle is
     worth waiting for when the process is to end: it has yet to record outcomes, and the bytes that
@@ -224,7 +224,7 @@ def _remember(config: Config, state: State, stored: StoredState, snapshot: Snaps
 def _disk_pressure(
     context: CycleContext, config: Config, stored: StoredState, snapshot: Snapshot
 ) -> Pressure:
-    """What the disks ask for."""
+    """Which log directories are under pressure, and what must go there."""
     if config.disk_pressure is None:
         return NO_PRESSURE
     return context.disks.pressure(
@@ -381,7 +381,7 @@ def _record(
             write_recent_disks(state.state_dir, pressure.recent)
         if ended.result == "ok":
             last = LastComplete(ended.cluster_id, ended.planned_at_ms)
-            with suppress(StateError):  # information only: no cycle fails of it
+            with suppress(StateError):  # information only: no cycle fails because of it
                 write_last_complete(state.state_dir, last)
     except Exception as error:
         if not done.has_deleted:

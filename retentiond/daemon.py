@@ -59,10 +59,11 @@ SIGNAL_POLL_S = 0.5
 """How long a signal may have to wait."""
 
 HISTORY_ENTRY_S = 1.0
-"""How long an entry of the history may take then; one that takes longer is lost."""
+"""At the end of the process: how long an entry of the history may take before it is lost."""
 
 CLOSE_S = 9.0
-"""How long after it clients and Spark's JVM may take to close; they also end with the process."""
+"""After that: how long clients and Spark's JVM may take to close. They also end with the
+process."""
 
 FIRST_RETRY_S = 1.0
 """After a failed cycle the next try comes this soon, then twice as late each time."""
@@ -156,8 +157,8 @@ class Daemon:
         self._signals.put(number)
 
     def _next_signal(self) -> int:
-        """Python hears of one between two of its instructions: one that comes right before a wait
-        would wait for as long as that lasts."""
+        """Python handles a signal only between two instructions, so one that arrives right before a
+        wait would be noticed only after it."""
         while True:
             with suppress(queue.Empty):
                 return self._signals.get(timeout=SIGNAL_POLL_S)
@@ -211,8 +212,8 @@ class Daemon:
         )
 
     def _tick(self) -> None:
-        """The scheduler tells nobody of what a job raises. An error after a cycle's end hurries
-        nothing."""
+        """The scheduler swallows a job's exceptions. After an error behind a cycle's end the next
+        cycle comes when it is due."""
         try:
             self._cycle_with_upkeep()
         except Exception as error:  # noqa: BLE001 - a bug must not end the daemon in silence
@@ -285,7 +286,7 @@ class Daemon:
         self._metrics.observe_cycle(report)
         if self._is_paused():  # an operator may have paused it after the plan
             self._metrics.observe_pause(is_paused=True)
-        with suppress(StateError):  # information only: no cycle fails of it
+        with suppress(StateError):  # information only: no cycle fails because of it
             write_held(self._state_dir, self._metrics.held())
         self._status.publish(report)
         self._exposition.renew()
@@ -368,8 +369,8 @@ class Daemon:
         return engine
 
     def _adopt(self) -> None:
-        """Takes over what was reloaded; clients and session are made anew where they differ. Not
-        where only a new start helps: new clients would not know that two clusters answered."""
+        """Takes over what was reloaded. Clients and session are made anew if their settings differ,
+        unless only a restart helps: new clients would not know that two clusters answered."""
         config = self._in_force
         if not self._waits_for_a_cycle():
             return

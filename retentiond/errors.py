@@ -87,7 +87,8 @@ class StateReplaced(StateError):
 
 
 class HistoryUnavailable(RetentiondError):
-    """The history can't be read or written. It is never evidence, so no cycle fails of it.
+    """The history can't be read or written. It is never evidence, so no cycle fails because of
+    it.
 
     ``kind`` says what is wrong in a few words, the same for as long as that is wrong.
     """

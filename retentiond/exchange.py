@@ -49,8 +49,8 @@ def exchange(
     most_seconds: float,
     context: ssl.SSLContext | None = None,
 ) -> HttpResponse:
-    """The answer to a request, or to a GET of an address, redirections followed; another host, port
-    or scheme that they lead to gets none of the request's headers.
+    """The answer to a request, or to a GET of an address. Redirections are followed; the request's
+    headers are not sent to another host, port or scheme.
 
     ``most_seconds``: of the whole, from the look-up of the name on. ``context``: for HTTPS, None:
     Python's own. Raises `NoAnswer`, `urllib.error.URLError`, `http.client.HTTPException`, OSError,
@@ -164,7 +164,7 @@ class _Http(urllib.request.HTTPHandler, urllib.request.HTTPSHandler, urllib.requ
 
 
 class _Redirections(urllib.request.HTTPRedirectHandler):
-    """urllib's own hand every header on, passwords and tokens too, to wherever they lead."""
+    """urllib's own class would send all headers, even passwords and tokens, to any host."""
 
     def redirect_request(self, req: urllib.request.Request, *answer: Any) -> Any:
         follow = super().redirect_request(req, *answer)

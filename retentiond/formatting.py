@@ -201,7 +201,7 @@ def say_ranges(numbers: Iterable[int]) -> str:
 
 
 def label(name: str) -> str:
-    """A name as a metric's label: its own for each, also where it is shortened. A shortened one is
+    """A name as a metric's label, unique for each name, even a shortened one: a shortened one is
     longer than every one that is not."""
     if len(name) <= LONGEST_NAME:
         return name

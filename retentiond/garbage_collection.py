@@ -1,5 +1,4 @@
-"""When Python looks for cycles among its objects, and what it gives back: rarely, and where it
-matters."""
+"""Collects Python's unreachable objects rarely, and gives memory back where it matters."""
 
 from __future__ import annotations
 
@@ -35,10 +34,11 @@ def release_large_blocks_at_once() -> None:
 
 @contextmanager
 def collected_afterwards() -> Iterator[None]:
-    """What is made in the block and not used after it. Python's handles on the JVM's objects are
-    cycles: until they are collected, the JVM keeps all that a plan was made of.
+    """Collects what was made in the block, and is unreachable, when the block ends. Python's
+    handles on the JVM's objects are cycles: until they are collected, the JVM keeps all that a plan
+    was made of.
 
-    What is older is left alone: it is a reading, mostly.
+    Older objects are left alone: most are a reading.
     """
     gc.freeze()
     try:

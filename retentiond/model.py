@@ -361,11 +361,11 @@ class DeletionOutcome:
 
 
 def undone(plan: Plan, outcomes: Iterable[DeletionOutcome]) -> tuple[str, ...]:
-    """Why each planned deletion that was not done was not. A dry run plans to do nothing.
+    """Why planned deletions were not done, a sentence for each; none in a dry run.
 
-    One that the guard turned down is done for: its evidence has changed, and the next cycle plans
-    anew. It counts where the guard's own evidence was not complete, and where the guard has left
-    nothing of the plan.
+    A row that the guard turned down does not count, because its evidence has changed, and the next
+    cycle plans anew. It counts if the guard's own evidence was not complete, or if the guard has
+    left nothing of the plan.
     """
     if plan.dry_run:
         return ()

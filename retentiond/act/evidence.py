@@ -119,7 +119,7 @@ class Evidence:
         kind = self.groups[group_id].kind
         reader = say_reader(group_id, kind)
         if row is None:
-            return f"{reader} has not committed anew since the log is there"
+            return f"{reader} has not committed since the present log was created"
         committed, epoch = row["offset"], row["leader_epoch"]
         end = EpochEnd(row["known_epoch"], row["end_offset"])
         is_records_epoch = kind is not GroupKind.SHARE

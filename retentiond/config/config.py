@@ -45,8 +45,8 @@ class Schedule(Section):
     pressure_interval_ms: Interval = Field(
         default=30 * SECOND_MS, alias="pressure_interval", json_schema_extra={"default": "30s"}
     )
-    """The same while a log directory is under pressure (`disk_pressure`). A shorter `interval`
-    beats it."""
+    """Like `interval`, while a log directory is under pressure (`disk_pressure`). The shorter of
+    the two counts."""
 
     @property
     def under_pressure_ms(self) -> int:

@@ -101,8 +101,8 @@ def _may_share(one: EntryPair, other: EntryPair) -> bool:
 
 
 def _deletes(*entries: PolicyEntry | None) -> bool | None:
-    """Whether records go of a topic that these patterns match, and no other. None: that is not
-    known."""
+    """Whether records are deleted from a topic that these patterns match, and no other; None if
+    that is not known."""
     policies = [each.policy for each in entries if each is not None]
     if not policies or not all(policy.enabled for policy in policies):
         return False

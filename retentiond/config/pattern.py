@@ -17,8 +17,8 @@ class Pattern:
     """A regular expression. Raises ValueError, with RE2's own words, for one that RE2 refuses.
 
     ``any_dot``: whether a dot stands for a line break, too, which a group's id may have. It does
-    where to match means to be waited for, and does not where it means to be left out: so whoever
-    writes ``.*`` is never taken to leave out more readers than those that it plainly names.
+    in patterns of groups to wait for, and not in patterns of groups to leave out: so ``.*`` never
+    leaves out more readers than it plainly names.
     """
 
     pattern: str

@@ -250,8 +250,8 @@ def _refuse_namesakes(source: str, rules: TopicRules) -> None:
 
 
 def _refuse_contradiction(rules: list[_Rules]) -> None:
-    """A group can't be excluded and required, or declared, by what holds for one entry, whose own
-    rules come last."""
+    """Refuses a group that is excluded, and also required or declared, by the rules of one entry.
+    The entry's own rules win over those that it refines."""
 
     def said(setting: str) -> tuple[str, Any]:
         """The last word on a setting of ``groups``, and who says it."""

@@ -68,8 +68,8 @@ def parse(
     is_said = "state_dir" in config.model_fields_set or config.state_dir == SYSTEM_STATE_DIR
     if not (config.dry_run or is_said):  # a dry_run that is not known is not false
         raise ConfigError(
-            "expected a folder where dry_run is false: the one by default depends on who runs it, "
-            f"{config.state_dir} here, and another one remembers no group",
+            "expected a folder where dry_run is false: the default depends on the user (here "
+            f"{config.state_dir}), and in another folder no group is remembered",
             path="state_dir",
         )
     return config

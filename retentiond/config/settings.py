@@ -325,8 +325,8 @@ class Change:
 
 
 def changes(before: TopicPolicy, after: TopicPolicy) -> tuple[Change, ...]:
-    """How two policies of a topic differ. Nothing but what enables it has an effect where one of
-    them does not."""
+    """How two policies of a topic differ. If one of them does not enable the topic, only what
+    enables it has an effect."""
     both_enable = before.enabled and after.enabled
     return tuple(
         Change(

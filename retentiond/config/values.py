@@ -81,7 +81,7 @@ def missing(description: str | None) -> str:
 INT64_MAX = 2**63 - 1
 
 _WHOLE_NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,999})")
-"""Far more digits than any setting takes, whose error names its largest value then."""
+"""Far more digits than any setting takes: the error of a larger number names the largest value."""
 
 _BCRYPT_HASH = re.compile(r"\$2[aby]\$(0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{53}")
 _LOCAL_PLACE = r"(/|file:(//)?/(?!/)).*"
@@ -201,7 +201,7 @@ def _local_file_or_address(value: object) -> str:
     return str(file)
 
 
-_FROM_THE_ROOT = "by its whole path (/… or file:/…; what else there is must be mounted or exported)"
+_FROM_THE_ROOT = "by its absolute path (/… or file:/…; mount any other storage first)"
 
 
 def _local(place: str) -> Path | None:

@@ -36,7 +36,8 @@ from retentiond.snapshot import (
 NO_EXTERNAL: Mapping[ExternalReader, Position] = MappingProxyType({})
 
 NAME_IS_TAKEN = Failure(
-    EXTERNAL_READER, "a group of the cluster has its name, so which has read what?"
+    EXTERNAL_READER,
+    "a group of the cluster has the same name, so it is unclear which of the two has read what",
 )
 
 EXTERNAL_STATE = "External"

@@ -79,5 +79,5 @@ def _awaited(found: Future[Position], give_up_at: float, most_seconds: float) ->
     except NotInTime:
         return Failure(
             EXTERNAL_READER,
-            f"its position was not read within {most_seconds:g} s, and no other topic waits for it",
+            f"its position was not read within {most_seconds:g} s; other topics don't wait for it",
         )

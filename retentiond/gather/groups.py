@@ -142,7 +142,7 @@ def read_groups(
     """All groups; whether none was hidden is for `with_completeness` to say.
 
     ``read_commits`` is asked about each listed group that commits, in place of all that it has
-    committed. ``between`` the listing and the commits something else may happen, a wait for one.
+    committed. ``between`` is called between the listing and the commits, for example to wait.
 
     Never raises `KafkaUnavailable`: what can't be asked makes the listing incomplete.
     """
@@ -231,7 +231,7 @@ def problems(before: CoordinatorState, after: CoordinatorState) -> tuple[str, ..
     if not_at_work and not moved and before.may_ask and after.may_ask:
         found.append(
             f"{say_many(len(not_at_work), 'group coordinator')} "
-            f"{say_verb(len(not_at_work), 'is', 'are')} not at work "
+            f"{say_verb(len(not_at_work), 'is', 'are')} not available "
             f"({say_verb(len(not_at_work), 'partition', 'partitions')} "
             f"{', '.join(map(str, not_at_work[:5]))} of __consumer_offsets): "
             "their groups can't be seen"
@@ -240,8 +240,7 @@ def problems(before: CoordinatorState, after: CoordinatorState) -> tuple[str, ..
     if behind and not moved:
         found.append(
             f"{say_many(len(behind), 'leader')} of __consumer_offsets "
-            f"{say_verb(len(behind), 'has', 'have')} not caught up since "
-            f"{say_verb(len(behind), 'it leads', 'they lead')} "
+            f"{say_verb(len(behind), 'has', 'have')} not caught up yet "
             f"({say_verb(len(behind), 'partition', 'partitions')} "
             f"{', '.join(map(str, behind[:5]))}): their groups can't be seen"
         )

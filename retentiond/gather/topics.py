@@ -76,7 +76,7 @@ FIRST_PARTITION = (0,)
 
 NO_ID = Failure(
     "NO_TOPIC_ID",
-    "the cluster gives topics no id, so one that was recreated could not be told: raise "
+    "the cluster gives topics no id, so a recreated topic could not be recognized: raise "
     "inter.broker.protocol.version to 2.8 or later",
 )
 

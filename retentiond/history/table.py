@@ -408,8 +408,8 @@ def _refuse_another_schema(table: DeltaTable, place: str) -> None:
     version would misread it."""
     if {field.name for field in table.schema().fields} != set(SCHEMA.names):
         raise HistoryUnavailable(
-            f"the history in {place} was begun by another version of retentiond, whose columns are "
-            "others; run that version, or move the history aside, and a new one begins",
+            f"the history in {place} was begun by a version of retentiond with other columns; run "
+            "that version, or move the history away to begin a new one",
             kind="another schema",
         )
 

@@ -274,8 +274,8 @@ class FailedConnections:
         return no_answer_from(self._settings.bootstrap_servers, error, self._settings.words)
 
     def _turn(self, manager: Any, node_id: object, timeout_ms: float) -> float:
-        """How long this server to start from may take. None is tried twice before each was once:
-        raises `NodeNotReadyError`, upon which the next is picked, or what is wrong with all."""
+        """How long this bootstrap server may take. None is tried twice before all were tried once.
+        Raises `NodeNotReadyError`, so that the next is picked, or what is wrong with all."""
         starting = {broker.node_id for broker in manager.cluster.bootstrap_brokers()}
         until = time.monotonic() + timeout_ms / 1000
         if starting <= self._tried_at.keys():

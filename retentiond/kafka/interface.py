@@ -82,8 +82,8 @@ class EpochEnd(NamedTuple):
     def contradiction(
         self, committed: int, leader_epoch: int, *, is_records_epoch: bool = True
     ) -> str | None:
-        """Why who has committed this offset, in the leader epoch that the answer is about, has read
-        other records than those that are there; None if nothing says so.
+        """Why the reader that committed this offset, in the leader epoch that the answer is about,
+        has read other records than the log has now; None if nothing says so.
 
         In the present log the epoch, or the last known one before it, must not end below the
         offset. If the log knows only an earlier epoch, that must not end above the offset either,

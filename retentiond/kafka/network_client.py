@@ -289,8 +289,8 @@ class NetworkClient:
         return described | {"authorized_operations": operations}
 
     async def _wait_for_quota(self, node_id: int | None) -> None:
-        """For as long as the broker has asked to be left alone (``throttle_time_ms``, KIP-219);
-        None: until one of them has not. Until then kafka-python fails every request to it."""
+        """Waits as long as the broker has asked (``throttle_time_ms``, KIP-219); for None, until a
+        known broker is free. Until then kafka-python fails every request to it."""
         nodes = self.known_brokers() if node_id is None else [node_id]
         connections = [self._manager._conns.get(node) for node in nodes]
         until = min((each._throttle_time if each else 0.0 for each in connections), default=0.0)

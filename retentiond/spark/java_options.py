@@ -140,8 +140,8 @@ def argument_file(arguments: Iterator[str]) -> str:
 
 
 def archived_classes(given: str) -> str:
-    """Unless the options that are ``given`` name an archive of their own. A JVM that it does not
-    fit, being another Java or with other jars, passes over it; without these logs, in silence."""
+    """The options for the class archive, unless those that are ``given`` name one. A JVM of another
+    Java or with other jars ignores it; the log options keep it from saying so."""
     has_its_own = "SharedArchiveFile" in given or "ArchiveClassesAtExit" in given
     if has_its_own or not CLASS_ARCHIVE.exists():
         return ""

@@ -124,8 +124,8 @@ MASTERS_WITHOUT_UNUSED_JARS = ("local", "spark://")
 
 
 def spark_environment(master: str) -> Mapping[str, str]:
-    """What has PySpark start this Spark for such a master, where there is one whose links lead
-    somewhere."""
+    """The environment in which PySpark starts this lean Spark for such a master; empty if it is
+    not there, or if its links lead nowhere."""
     is_there = (CLASS_ARCHIVE_DIR / "bin" / "spark-submit").exists()
     return (
         {"SPARK_HOME": str(CLASS_ARCHIVE_DIR)}

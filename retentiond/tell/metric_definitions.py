@@ -265,7 +265,7 @@ TOPIC_HELD = Definition(
 GROUP_HELD = Definition(
     "retentiond_group_held_seconds",
     GAUGE,
-    "The same by group, for the reasons that a group causes: the longest time for which one of the "
+    "By group, for the reasons that a group causes: the longest time for which one of the "
     "partitions that the group holds now has been held for this reason without a break.",
     ("group", "reason"),
 )
@@ -283,14 +283,15 @@ LOG_DIR_TOTAL = Definition(
 LOG_DIR_USABLE = Definition(
     "retentiond_log_dir_usable_bytes",
     GAUGE,
-    "Bytes that the broker may still write there; absent before Kafka 3.3 (KIP-827).",
+    "Bytes that the broker may still write on the disk of a log directory; absent before Kafka "
+    "3.3 (KIP-827).",
     ("broker", "log_dir"),
 )
 LOG_DIR_FULL = Definition(
     "retentiond_log_dir_full_seconds",
     GAUGE,
-    "Seconds until that disk is full if it fills as in the last day, 0 once it is full; absent "
-    "while it is not filling, and until it was seen for an hour.",
+    "Seconds until the disk of a log directory is full if it fills as in the last day, 0 once it "
+    "is full; absent while it is not filling, and until it was seen for an hour.",
     ("broker", "log_dir"),
 )
 LOG_DIR_UNDER_PRESSURE = Definition(

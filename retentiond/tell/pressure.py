@@ -118,8 +118,8 @@ def say_pressure_on(
     segment = "" if segment_bytes is None else f" of up to {say_bytes(segment_bytes)}"
     size = say_bytes(relief.sizes.get(row.topic_partition, 0))
     return (
-        f"{says}, and nothing of this partition would free any of it: it has {size} there, in "
-        f"segments{segment} that go as a whole, and the active one never does; a smaller "
+        f"{says}, and deleting from this partition frees nothing: its {size} there are in "
+        f"segments{segment}, which Kafka removes only whole, and never while active; a smaller "
         "segment.bytes or segment.ms helps."
     )
 

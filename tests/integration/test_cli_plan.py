@@ -283,7 +283,7 @@ def test_with_exit_code_a_plan_with_deletions_ends_with_3_and_prints_a_table(
     arguments = ("--config", planned.config.name, "plan", "--exit-code")
     done = run(*arguments, cwd=planned.folder, environment={"COLUMNS": "80"})
     assert (done.code, done.err) == (3, "")
-    table, _, summary = done.out.rpartition("For lack of room")
+    table, _, summary = done.out.rpartition("Left out for lack of room")
     assert "delete: consumed" in table
     assert max(len(line) for line in table.splitlines()) <= 80
     assert "\x1b" not in done.out

@@ -54,7 +54,7 @@ def test_a_sound_cluster_has_no_problem_and_no_warning_but_that_a_zookeeper_tell
     said = {"4.4": "4.4 or newer"}
     major_minor = ".".join(any_kafka.version.split(".")[:2])
     assert brokers.sentence == (
-        f"1 of 1 answer: 1; by what they speak Kafka {said.get(major_minor, major_minor)}"
+        f"1 of 1 answer: 1; by their API versions, Kafka {said.get(major_minor, major_minor)}"
     )
     (clocks,) = about(found, "clocks")
     assert ("this host's clock alone" in clocks.sentence) is release.zookeeper

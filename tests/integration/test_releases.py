@@ -233,7 +233,9 @@ def test_the_doctor(release: Release, config: Path, tmp_path: Path) -> None:
     time = [each for each in findings if "does not tell its time" in each["sentence"]]
     assert len(time) == release.zookeeper or release.version < "3.3"
     (brokers,) = (each["sentence"] for each in findings if each["subject"] == "brokers")
-    told = re.fullmatch(r"1 of 1 answer: 1; by what they speak Kafka (\S+)( or newer)?", brokers)
+    told = re.fullmatch(
+        r"1 of 1 answer: 1; by their API versions, Kafka (\S+)( or newer)?", brokers
+    )
     assert told is not None
     assert release.version.startswith(told[1])
 

@@ -194,7 +194,7 @@ def _closing(report: CycleReport, retention_ms: int, unseen: UnseenReaders) -> I
     theirs = sum(topic.system is not None and topic.records > 0 for topic in look.topics)
     if theirs:
         belongs = "1 of these topics belongs" if theirs == 1 else f"{theirs} of these topics belong"
-        yield f"By name {belongs} to another system, which had better delete there itself."
+        yield f"By name {belongs} to another system; let that system delete there."
     if unlimited := sorted(unseen.unlimited):
         yield (
             f"{say_many(len(unlimited), 'topic')} ({say_names(unlimited, MOST_OF_CLUSTER)}) "
@@ -209,7 +209,7 @@ def _closing(report: CycleReport, retention_ms: int, unseen: UnseenReaders) -> I
         yield f"There may be some: {sentence}."
     if unseen.streams:
         named = say_names(sorted(unseen.streams), MOST_CAUSES_SHOWN)
-        yield f"Sources of Kafka Streams ({named}) may be changelogs, which nothing tells."
+        yield f"Topics that Kafka Streams reads ({named}) may be changelogs; Kafka doesn't tell."
     yield "Nothing was deleted."
 
 

@@ -102,7 +102,7 @@ def print_table(console: Console, columns: Sequence[Column], rows: Iterable[Row]
             [Row([row.cells[position] for position in kept], row.style) for row in shown],
         )
         _print_whole(console, table)
-        say(console, f"For lack of room without {', '.join(left_out)}: see --output json.")
+        say(console, f"Left out for lack of room: {', '.join(left_out)}. See --output json.")
     else:
         _print_whole(console, table)
 

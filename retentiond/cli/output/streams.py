@@ -1,4 +1,5 @@
-"""stdout and stderr of a command as they may be: closed, full, read by nobody, short of letters.
+"""stdout and stderr of a command as they may be: closed, full, read by nobody, unable to
+show some letters.
 
 A command's work is not undone by looking away, so no write to either raises: the command ends as it
 would have. A result that could not be written costs the exit code 0, unless its reader has gone by

@@ -1,7 +1,7 @@
 """When log directories would have been under pressure, by what was recorded of their disks.
 
-The past is played under the tried policy without any pressure, and a log directory is under
-pressure where the disk that this leaves has too little usable space.
+The past is replayed under the tried policy without any pressure. Where that leaves a disk too
+little usable space, its log directories are under pressure.
 
 Invariant: as far as the record tells, that is all the pressure that there could have been. Pressure
 only deletes sooner, so with it no disk ever has less usable space than here. A directory is under

@@ -119,7 +119,7 @@ class Deleter:
             return TOO_LATE if seconds_since_boot() > not_after else None
 
         asked = {at: offset for at, offset in offsets.items() if at not in self._silent}
-        # Not a newer one, of a certificate renewed meanwhile: it has proven nothing.
+        # Not a newer client, as after a renewed certificate: that one has looked nothing up.
         answers = request(self._looked_by or self._admin.client(), asked, timeout_s, refuse)
         return dict.fromkeys(offsets, LEADER_SILENT) | answers
 

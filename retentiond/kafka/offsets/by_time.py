@@ -14,7 +14,7 @@ the local ones. Two things are different from a log that is all local:
   time or of later has none any more, because such records were deleted; whatever the remote
   segments behind hold. Only the segment with the log start can be such a one. So an answer in the
   local part, or none, proves nothing about the remote part, unless nothing was ever deleted. The
-  largest timestamp, which `by_time` goes by, is the local one's (KAFKA-17552).
+  largest timestamp, which the look-up uses, is the local one's (KAFKA-17552).
 - More look-ups at once than the threads and their queue take fail, and consumers' reads with them.
 
 An answer in the remote part is right. And the answer to an earlier time, if it lies there, is a
@@ -119,7 +119,7 @@ ends."""
 @dataclass(frozen=True, slots=True)
 class BrokerQueries:
     """How brokers are asked. ``in_small_requests``: by time, `PARTITIONS_AT_ONCE` of each leader's
-    partitions; ``newest`` as in `by_time.offsets_at`."""
+    partitions; ``newest`` as in `offsets_at`."""
 
     logs: Callable[[Collection[TopicPartition]], Mapping[TopicPartition, Log | None]]
     log_starts: Callable[[Collection[TopicPartition]], Mapping[TopicPartition, int | Failure]]
@@ -153,7 +153,8 @@ class TieredLookups:
         self._windows: dict[TopicPartition, _Window | None] = {}
 
     def offsets_at(self, times_ms: Mapping[TopicPartition, int], ask: BrokerQueries) -> Found:
-        """As `by_time.offsets_at`; where that can't be proven, a lower bound of it.
+        """The offset of the first record at or after each time; where that can't be proven, a lower
+        bound of it.
 
         What was found for the same time in the same log is not asked again, and what was found for
         an earlier one counts where this call can't ask any more.

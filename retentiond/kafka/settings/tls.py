@@ -16,8 +16,8 @@ INLINE_TRUST, INLINE_KEY, INLINE_CERTIFICATE = "ssl.ca.pem", "ssl.key.pem", "ssl
 
 
 def has_own_context(settings: ClientSettings) -> bool:
-    """Where kafka-python can't make its own: its way of loading a list of the revoked is a
-    TypeError, and it takes PEM in files."""
+    """Whether kafka-python can't make its own: it fails with a TypeError on a revocation list, and
+    takes PEM only in files."""
     return "ssl_crlfile" in settings.kafka_python or bool(INLINE.keys() & settings.confluent.keys())
 
 

@@ -89,7 +89,7 @@ def check_brokers(found: Brokers) -> Iterator[Finding]:
         )
     elif by_release:
         yield ok(
-            "brokers", f"{count}: {first_names(answering)}; by what they speak Kafka {releases}"
+            "brokers", f"{count}: {first_names(answering)}; by their API versions, Kafka {releases}"
         )
 
 
@@ -179,7 +179,7 @@ def _missing_apis(api_versions: Mapping[str, Mapping[str, int]]) -> Iterator[Fin
             required.level,
             "broker",
             lacking,
-            f"{required.api} is not spoken (version {required.version} or later): "
+            f"{required.api} is not supported (version {required.version} or later): "
             f"{required.without}",
             "upgrade it",
         )
@@ -190,8 +190,8 @@ def _missing_apis(api_versions: Mapping[str, Mapping[str, int]]) -> Iterator[Fin
                 Level.WARNING,
                 "broker",
                 lacking,
-                f"{api} is not spoken: {groups} coordinated there can't be read, and hold "
-                "what they may read",
+                f"{api} is not supported: {groups} coordinated there can't be read, so they hold "
+                "all that they may read",
                 "finish the upgrade",
             )
 

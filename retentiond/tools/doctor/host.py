@@ -177,7 +177,7 @@ def check_state_dir(found: StateDir) -> Iterator[Finding]:
             "state_dir",
             f"{found.base} can't be written to by this user (id {found.user}), and without an "
             "audit log nothing is deleted",
-            f"chown it to the daemon's user, who owns it now is id {found.owner}; or run doctor "
+            f"chown it to the daemon's user (it belongs to id {found.owner} now), or run doctor "
             "as that user",
         )
     elif not found.exists:
@@ -201,7 +201,7 @@ def _existing_folder(found: StateDir) -> Iterator[Finding]:
             Level.WARNING,
             "state_dir",
             f"{found.path} belongs to the user with id {found.owner}, and this one has id "
-            f"{found.user}: files that one writes the other may not",
+            f"{found.user}: neither may be able to write the other's files",
             "run doctor, and every command that writes there, as the daemon's user",
         )
     # Group 0 is root's group, or the group of a container's user that the image doesn't know.

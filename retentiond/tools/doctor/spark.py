@@ -129,6 +129,6 @@ def check_java_options(master: str, environment: Mapping[str, str]) -> Iterator[
         "Java",
         f"Spark's JVM gets the options of {names}, which this platform gives to every Java"
         + (f", but for {left_out}: spark.conf sets its memory and collector" if left_out else ""),
-        f"unset {names} for retentiond; what Spark is to have, spark.driver.memory and "
-        "spark.driver.extraJavaOptions in spark.conf say",
+        f"unset {names} for retentiond; set spark.driver.memory and "
+        "spark.driver.extraJavaOptions in spark.conf instead",
     )

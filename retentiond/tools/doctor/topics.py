@@ -67,7 +67,7 @@ def _unreadable(topics: Sequence[EnabledTopic], _: Config) -> Iterator[Finding]:
         Level.PROBLEM,
         "topic",
         without_id,
-        "held for good: it has no id, so one that was recreated could not be told",
+        "held for good: it has no id, so a recreated topic could not be recognized",
         "raise inter.broker.protocol.version to 2.8 or later",
     )
     for failure, names in by_failure.items():

@@ -60,7 +60,7 @@ def cells(text: str, first: str) -> str:
 
 def table(text: str) -> list[str]:
     """The lines above the one that says what is not in the table."""
-    return text.partition("For lack of room")[0].splitlines()
+    return text.partition("Left out for lack of room")[0].splitlines()
 
 
 @pytest.mark.parametrize("columns", ["250", None])
@@ -100,7 +100,7 @@ def test_a_narrow_table_says_what_it_left_out_and_where_to_find_it(
     """By $COLUMNS, or on a terminal, which rich takes for granted then."""
     monkeypatch.setenv(name, value)
     text = shown(capsys, report(ROWS))
-    assert "without START, COMMITTED, END, CUTOFF, BYTES: see --output json." in text
+    assert "room: START, COMMITTED, END, CUTOFF, BYTES. See --output json." in text
 
 
 def test_a_long_name_is_folded_and_stays_whole(

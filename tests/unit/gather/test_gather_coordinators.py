@@ -130,7 +130,7 @@ def test_a_leader_that_has_not_caught_up_makes_a_listing_incomplete_until_it_is_
     cluster.behind = {1, 2}
     cluster.script.after("list_groups", cluster.behind.clear)
     assert read(cluster, watch).problems == (
-        "2 leaders of __consumer_offsets have not caught up since they lead (partitions 1, 2): "
+        "2 leaders of __consumer_offsets have not caught up yet (partitions 1, 2): "
         "their groups can't be seen",
     )
 
@@ -227,7 +227,7 @@ def test_a_coordinator_that_is_not_at_work_makes_the_listing_incomplete(
     taken = read(cluster, watch)
 
     assert taken.problems == (
-        "1 group coordinator is not at work (partition 2 of __consumer_offsets): "
+        "1 group coordinator is not available (partition 2 of __consumer_offsets): "
         "their groups can't be seen",
     )
 

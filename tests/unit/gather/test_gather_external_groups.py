@@ -149,7 +149,7 @@ def test_a_reader_with_the_name_of_a_group_makes_its_commits_null_on_its_topics(
 
     search = groups(taken)["search"]
     assert search.kind is GroupKind.CONSUMER
-    assert "a group of the cluster has its name" in str(search.problem)
+    assert "a group of the cluster has the same name" in str(search.problem)
     assert of(taken, "search") == {ORDERS_0: None, ORDERS_1: None, CLICKS_0: 1}
 
 

@@ -38,8 +38,8 @@ NORMAL_MS, PRESSURE_MS = 86_400_000, 600_000
 POLICY = TopicPolicy(True, NORMAL_MS, PRESSURE_MS)
 
 FREES_NOTHING = (
-    "nothing of this partition would free any of it: it has 4.0 KiB there, in segments of up to "
-    "1.0 KiB that go as a whole, and the active one never does; a smaller segment.bytes or "
+    "deleting from this partition frees nothing: its 4.0 KiB there are in segments of up to "
+    "1.0 KiB, which Kafka removes only whole, and never while active; a smaller segment.bytes or "
     "segment.ms helps"
 )
 

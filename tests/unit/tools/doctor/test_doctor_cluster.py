@@ -30,7 +30,7 @@ def test_brokers_that_all_answer_are_ok_and_named_with_their_release() -> None:
     (found,) = check_brokers(brokers(broker(1), broker(2)))
     assert (found.level, found.sentence) == (
         Level.OK,
-        "2 of 2 answer: 1, 2; by what they speak Kafka 4.2",
+        "2 of 2 answer: 1, 2; by their API versions, Kafka 4.2",
     )
 
 
