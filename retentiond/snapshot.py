@@ -6,7 +6,7 @@ them by position, because Spark is several times faster on integers than on name
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
@@ -290,3 +290,14 @@ def partitions_of(snapshot: Snapshot) -> list[TopicPartition]:
         TopicPartition(snapshot.topics[each.topic].name, each.partition)
         for each in snapshot.partitions
     ]
+
+
+def topics_of(snapshot: Snapshot) -> Integers:
+    """The topic of each partition, both as positions in the snapshot."""
+    return np.array([each.topic for each in snapshot.partitions], np.int64)
+
+
+def positions_of_names(names: Sequence[object], among: Sequence[object]) -> Integers:
+    """The position of each name ``among`` others; `NOWHERE` if it is not there."""
+    positions = {name: position for position, name in enumerate(among)}
+    return np.array([positions.get(name, NOWHERE) for name in names], np.int64)

@@ -18,7 +18,7 @@ import numpy as np
 
 from retentiond.act.delete import MAX_EVIDENCE_AGE_S
 from retentiond.model import PlanRow, Verdict
-from retentiond.snapshot import Snapshot
+from retentiond.snapshot import Snapshot, topics_of
 
 MOST_PARTITIONS = 5000
 """In one request. A partition takes the broker 0.05 to 0.25 ms."""
@@ -62,9 +62,8 @@ class Estimate:
 
     def __init__(self, first: Snapshot) -> None:
         names = [topic.name for topic in first.topics]
-        topic_of = np.array([partition.topic for partition in first.partitions], np.int64)
         commits_on_topic = np.bincount(
-            topic_of[first.commits["partition_id"].to_numpy()], minlength=len(names)
+            topics_of(first)[first.commits["partition_id"].to_numpy()], minlength=len(names)
         )
         self._partitions = Counter(names[partition.topic] for partition in first.partitions)
         self._commits = dict(zip(names, commits_on_topic.tolist(), strict=True))

@@ -21,7 +21,14 @@ import pyarrow.compute as pc
 from retentiond.disks.broker_disks import NO_DISKS, DiskReport
 from retentiond.history.schema import COLUMNS, PLAN_FIELDS, SCHEMA, CommitState, RowKind
 from retentiond.model import DeletionOutcome, Outcome, Plan, TopicPartition
-from retentiond.snapshot import ABSENT, Integers, Snapshot, partitions_of
+from retentiond.snapshot import (
+    ABSENT,
+    Integers,
+    Snapshot,
+    partitions_of,
+    positions_of_names,
+    topics_of,
+)
 
 NO_OFFSET = -1
 """Stands for an offset that is missing or not known."""
@@ -156,9 +163,8 @@ def _readers(snapshot: Snapshot) -> frozenset[tuple[str, str]]:
 
 def _pairs(snapshot: Snapshot, commits: pa.Table, topics: int) -> Integers:
     """The pair of group and topic of each commit, sorted. ``topics``: their number."""
-    topic_of = np.array([partition.topic for partition in snapshot.partitions], np.int64)
     groups = commits["group_id"].to_numpy().astype(np.int64)
-    return np.sort(groups * topics + topic_of[commits["partition_id"].to_numpy()])
+    return np.sort(groups * topics + topics_of(snapshot)[commits["partition_id"].to_numpy()])
 
 
 def deletions_of(seen: FinishedCycle) -> list[Deletion]:
@@ -338,14 +344,9 @@ def _positions(now: RecordedState, before: RecordedState) -> tuple[Integers, Int
     """The present positions of the earlier commits' groups and partitions; -1 if they are gone."""
     groups, partitions = np.divmod(before.commits.keys, max(1, len(before.partitions)))
     return (
-        _renumbered(before.groups, now.groups)[groups],
-        _renumbered(before.partitions, now.partitions)[partitions],
+        positions_of_names(before.groups, now.groups)[groups],
+        positions_of_names(before.partitions, now.partitions)[partitions],
     )
-
-
-def _renumbered(before: Sequence[Any], now: Sequence[Any]) -> Integers:
-    positions = {name: position for position, name in enumerate(now)}
-    return np.array([positions.get(name, -1) for name in before], np.int64)
 
 
 def _commits_of_lost(now: RecordedState, before: RecordedState) -> list[tuple[str, TopicPartition]]:

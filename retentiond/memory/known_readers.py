@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from retentiond.model import GroupKind
-from retentiond.snapshot import NOWHERE, Flags, Integers, Snapshot
+from retentiond.snapshot import NOWHERE, Flags, Integers, Snapshot, positions_of_names
 
 if TYPE_CHECKING:
     from retentiond.memory.remembered import GroupOnTopic, RememberedReader
@@ -93,7 +93,7 @@ class KnownReaders:
 
     def topics_in(self, topics: Sequence[str]) -> Integers:
         """For each row, the position of its topic in ``topics``; `NOWHERE` if it is not there."""
-        return _positions_of(self._topics, topics)[self.topic_of]
+        return positions_of_names(self._topics, topics)[self.topic_of]
 
     def kinds_by_name(self, of: Flags) -> dict[ReaderKey, GroupKind]:
         """The kind of each reader in the rows ``of``. If the rows of a reader differ, the last
@@ -106,7 +106,7 @@ class KnownReaders:
     def groups_in(self, snapshot: Snapshot) -> Integers:
         """For each row, the position of its group in the snapshot; `NOWHERE` if it is not there."""
         names = [(group.name, group.is_external) for group in snapshot.groups]
-        return _positions_of(self.names, names)[self.reader_of]
+        return positions_of_names(self.names, names)[self.reader_of]
 
     def pairs(self, snapshot: Snapshot) -> Integers:
         """For each row, the positions of its group and topic as one number
@@ -136,8 +136,3 @@ def _times_of(last: RememberedReader) -> Integers:
     if times.has_partitions_of(offsets):
         return times.numbers
     return np.array([times.get(each, NOWHERE) for each in offsets], np.int64)
-
-
-def _positions_of(names: Sequence[object], among: Sequence[object]) -> Integers:
-    positions = {name: position for position, name in enumerate(among)}
-    return np.array([positions.get(name, NOWHERE) for name in names], np.int64)

@@ -23,7 +23,7 @@ from retentiond.config import PolicyConflict, TopicPolicy
 from retentiond.memory.by_partition import NONE, ByPartition
 from retentiond.memory.known_readers import KnownReaders
 from retentiond.model import GroupKind
-from retentiond.snapshot import NOWHERE, Integers, Snapshot
+from retentiond.snapshot import NOWHERE, Integers, Snapshot, topics_of
 
 
 class ReaderName(NamedTuple):
@@ -207,7 +207,6 @@ def unique_runs(numbers: Integers) -> Integers:
 
 def group_and_topic(snapshot: Snapshot, commits: pa.Table) -> npt.NDArray[np.int64]:
     """For each row, the positions of its group and topic as one number: group * topics + topic."""
-    topic_of = np.array([each.topic for each in snapshot.partitions], np.int64)
     groups: npt.NDArray[np.int64] = commits["group_id"].to_numpy().astype(np.int64)
     partitions: npt.NDArray[np.int32] = commits["partition_id"].to_numpy()
-    return groups * len(snapshot.topics) + topic_of[partitions]
+    return groups * len(snapshot.topics) + topics_of(snapshot)[partitions]

@@ -104,7 +104,7 @@ LOOPBACK = {
 }
 """Settings for a master in the same JVM: nobody else has business with it."""
 
-CLASS_ARCHIVE_DIR = Path(sys.prefix) / "share" / "retentiond" / f"spark-{pyspark.__version__}"
+SPARK_HOME = Path(sys.prefix) / "share" / "retentiond" / f"spark-{pyspark.__version__}"
 """What `scripts/devkit/class_archive.py` makes once for an installation, if somebody runs it."""
 
 UNUSED_JARS = (
@@ -126,16 +126,17 @@ MASTERS_WITHOUT_UNUSED_JARS = ("local", "spark://")
 def spark_environment(master: str) -> Mapping[str, str]:
     """The environment in which PySpark starts this lean Spark for such a master; empty if it is
     not there, or if its links lead nowhere."""
-    is_there = (CLASS_ARCHIVE_DIR / "bin" / "spark-submit").exists()
+    is_there = (SPARK_HOME / "bin" / "spark-submit").exists()
     return (
-        {"SPARK_HOME": str(CLASS_ARCHIVE_DIR)}
+        {"SPARK_HOME": str(SPARK_HOME)}
         if is_there and master.startswith(MASTERS_WITHOUT_UNUSED_JARS)
         else {}
     )
 
 
-def make_session(home: Path) -> None:
-    """Raises OSError."""
+def make_spark_home(home: Path) -> None:
+    """Makes a folder of links to PySpark's Spark, without the unused jars: only
+    `scripts/devkit/class_archive.py` does, for an installation. Raises OSError."""
     unfinished = home.with_name(f".{home.name}")
     shutil.rmtree(unfinished, ignore_errors=True)
     (unfinished / "jars").mkdir(parents=True)

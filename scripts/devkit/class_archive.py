@@ -137,7 +137,7 @@ def example() -> Snapshot:
 def main() -> int:
     logs.configure()
     try:
-        tuning.make_session(tuning.CLASS_ARCHIVE_DIR)
+        tuning.make_spark_home(tuning.SPARK_HOME)
         make(CLASS_ARCHIVE)
     except (RetentiondError, OSError) as error:
         print(f"Spark's classes are not kept: {error}", file=sys.stderr)

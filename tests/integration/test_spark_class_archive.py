@@ -29,9 +29,9 @@ class Opened(NamedTuple):
     jars: list[str]
 
 
-def opened_by_a_jvm_that_plans(archive: Path, home: Path = tuning.CLASS_ARCHIVE_DIR) -> Opened:
+def opened_by_a_jvm_that_plans(archive: Path, home: Path = tuning.SPARK_HOME) -> Opened:
     """In this process, which has no other."""
-    java_options.CLASS_ARCHIVE, tuning.CLASS_ARCHIVE_DIR = archive, home
+    java_options.CLASS_ARCHIVE, tuning.SPARK_HOME = archive, home
     sessions = SparkSessions("local[2]", {})
     try:
         assert decide(sessions, class_archive.example())
@@ -62,8 +62,8 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
 
 
 def make(archive: Path, home: Path) -> None:
-    tuning.CLASS_ARCHIVE_DIR = home
-    tuning.make_session(home)
+    tuning.SPARK_HOME = home
+    tuning.make_spark_home(home)
     class_archive.make(archive)
 
 
@@ -91,7 +91,7 @@ def main_at(archive: Path) -> int:
     """In this process, whose logs it configures."""
     with (
         mock.patch.object(class_archive, "CLASS_ARCHIVE", archive),
-        mock.patch.object(tuning, "CLASS_ARCHIVE_DIR", archive.with_name("spark")),
+        mock.patch.object(tuning, "SPARK_HOME", archive.with_name("spark")),
     ):
         return class_archive.main()
 

@@ -21,14 +21,13 @@ from retentiond.errors import KafkaUnavailable
 from retentiond.kafka.interface import NOT_ANSWERED, Kafka
 from retentiond.memory.remembered import GroupOnTopic
 from retentiond.model import Failure, PlanRow
-from retentiond.snapshot import NOWHERE, Integers, Snapshot, TopicReading, partitions_of
+from retentiond.snapshot import NOWHERE, Integers, Snapshot, TopicReading, partitions_of, topics_of
 from retentiond.tell.group_answers import LagReport
 from retentiond.tell.lag.positions import (
     Booleans,
     CommittedPositions,
     kept_by_one_group,
     positions,
-    topics_of,
 )
 from retentiond.tell.lag.time_stamps import KnownTimeStamps, Times
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from retentiond.decide.star_schema import excluded_groups
 from retentiond.memory.remembered import GroupOnTopic
 from retentiond.model import PlanRow, Reason
-from retentiond.snapshot import Integers, PartitionReading, Snapshot
+from retentiond.snapshot import Integers, PartitionReading, Snapshot, topics_of
 
 Booleans = NDArray[np.bool_]
 
@@ -54,11 +54,6 @@ def positions(snapshot: Snapshot) -> CommittedPositions:
         np.concatenate([now.offset, then.offset]),
     )
     return of_all_groups.where(_group_counts(snapshot, of_all_groups))
-
-
-def topics_of(snapshot: Snapshot) -> Integers:
-    """The topic of each partition, both as positions in the snapshot."""
-    return np.fromiter((each.topic for each in snapshot.partitions), np.int64)
 
 
 def _readable_commits(commits: pa.Table) -> CommittedPositions:

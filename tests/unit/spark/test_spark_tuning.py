@@ -13,7 +13,7 @@ JARS = jvm.PYSPARK / "jars"
 
 def test_it_has_the_launcher_and_all_jars_but_the_needless_ones(tmp_path: Path) -> None:
     home = tmp_path / "share" / "spark"
-    tuning.make_session(home)
+    tuning.make_spark_home(home)
 
     assert (home / "bin" / "spark-submit").is_file()
     assert (home / "python" / "lib").is_dir()  # for what Spark runs in Python
@@ -35,7 +35,7 @@ def test_it_is_made_anew_where_there_was_one(tmp_path: Path) -> None:
     (home / "jars" / "spark-core_2.12-3.5.0.jar").write_text("of an older Spark")
     (tmp_path / ".spark").mkdir()  # left behind by one that was interrupted
 
-    tuning.make_session(home)
+    tuning.make_spark_home(home)
 
     assert not (home / "jars" / "spark-core_2.12-3.5.0.jar").exists()
     assert [each.name for each in tmp_path.iterdir()] == ["spark"]
@@ -49,18 +49,18 @@ def test_it_serves_the_masters_that_need_nothing_of_what_it_lacks(
     master: str, serves: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = tmp_path / "spark"
-    monkeypatch.setattr(tuning, "CLASS_ARCHIVE_DIR", home)
+    monkeypatch.setattr(tuning, "SPARK_HOME", home)
     assert tuning.spark_environment(master) == {}
 
-    tuning.make_session(home)
+    tuning.make_spark_home(home)
     assert tuning.spark_environment(master) == ({"SPARK_HOME": str(home)} if serves else {})
 
 
 def test_one_whose_spark_has_moved_away_serves_nobody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tuning, "CLASS_ARCHIVE_DIR", tmp_path / "spark")
+    monkeypatch.setattr(tuning, "SPARK_HOME", tmp_path / "spark")
     monkeypatch.setattr(tuning, "PYSPARK", tmp_path / "removed")
-    tuning.make_session(tuning.CLASS_ARCHIVE_DIR)
+    tuning.make_spark_home(tuning.SPARK_HOME)
 
     assert tuning.spark_environment("local[2]") == {}
