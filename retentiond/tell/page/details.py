@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from retentiond.formatting import label
+from retentiond.formatting import label, parse_time
 from retentiond.memory.remembered import RememberedReader
 from retentiond.model import PlanRow, Verdict
 from retentiond.tell.answers import PartitionAnswer, SimilarPartitions, TopicAnswer
@@ -81,9 +81,7 @@ def remembered_reader(group_id: str, last: RememberedReader) -> TopicReader:
     )
 
 
-def partitions(
-    topic: TopicAnswer, wanted: PartitionFilter, readers: RememberedReaders
-) -> Paged[PartitionItem]:
+def partitions(topic: TopicAnswer, wanted: PartitionFilter) -> Paged[PartitionItem]:
     found = [each for each in topic.partitions if wanted.verdict in (None, each.row.verdict)]
     whole = max(each.log_records or 0 for each in topic.partitions)
 
@@ -93,19 +91,15 @@ def partitions(
             answer,
             bar(records_by_kind(answer), BAR, whole),
             mark(row, row.min_committed_offset, BAR, whole),
-            _cause_since(row, readers),
+            _cause_since(row),
         )
 
     return paged(found, len(topic.partitions), wanted.page).map(item)
 
 
-def _cause_since(row: PlanRow, readers: RememberedReaders) -> int | None:
-    group = cause(row).group
-    last = None if group is None else readers.get(group)
-    if last is None:
-        return None
-    gone_ms = last.absent_since_ms
-    return gone_ms if gone_ms is not None else last.moved_at_ms.get(row.partition)
+def _cause_since(row: PlanRow) -> int | None:
+    is_group = cause(row).group is not None
+    return parse_time(row.binding_since) if is_group and row.binding_since else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,7 +125,7 @@ class _Site:
             reasons=details.reasons(answer),
             groups=details.groups(answer, readers or {}),
             groups_read=readers is not None,
-            partitions=details.partitions(answer, wanted, readers or {}),
+            partitions=details.partitions(answer, wanted),
             deleted=deleted_by_day(self._state_dir, name, now_ms, DAYS_SHOWN),
         )
 

@@ -54,8 +54,9 @@ def test_of_very_many_reasons_the_rest_is_counted(tmp_path: Path) -> None:
 
 
 def test_a_group_shows_what_it_holds_and_since_when(tmp_path: Path) -> None:
+    stands = scenes.partition("orders", 0, Reason.NOT_CONSUMED, committed=100)
     rows = [
-        scenes.partition("orders", number, Reason.NOT_CONSUMED, committed=100)
+        replace(stands, partition=number, binding_since="2026-09-21T13:13:20Z")
         for number in range(2)
     ]
     scenes.remember(tmp_path, "orders", {"search": {0: 1_000}, "billing": {0: 100, 1: 100}})
@@ -72,7 +73,7 @@ def test_a_group_shows_what_it_holds_and_since_when(tmp_path: Path) -> None:
 def test_a_vanished_group_says_since_when(tmp_path: Path) -> None:
     scenes.remember(tmp_path, "orders", {"mailer": {0: 5}}, vanished=["mailer"])
     row = scenes.partition("orders", 0, Reason.GROUP_VANISHED, committed=5, group="mailer")
-    text = page_of(tmp_path, row)
+    text = page_of(tmp_path, replace(row, binding_since="2026-09-21T12:13:20Z"))
     assert "mailer vanished 2 h ago consumer 1 1.2 MiB 1,000 records 995 1 h ago 1" in text
     assert "mailer has vanished since 2026-09-21 12:13:20 UTC" in text
 
