@@ -174,6 +174,7 @@ class _Commits:
         return dict(zip(groups, self._offsets[start:end].to_pylist(), strict=True))
 
     def groups_on(self, positions: Iterable[int]) -> frozenset[str]:
-        groups = [self._groups[self._starts[at] : self._starts[at + 1]] for at in positions]
-        found = np.unique(np.concatenate(groups)).tolist() if groups else []
-        return frozenset(map(self._names.__getitem__, found))
+        is_there = np.zeros(len(self._names), np.bool_)
+        for at in positions:
+            is_there[self._groups[self._starts[at] : self._starts[at + 1]]] = True
+        return frozenset(map(self._names.__getitem__, np.flatnonzero(is_there).tolist()))

@@ -24,6 +24,7 @@ from retentiond.model import Commit, Failure, GroupKind, TopicPartition
 from retentiond.snapshot import (
     ABSENT,
     COMMIT_SCHEMA,
+    DENSE,
     EXTERNAL_READER,
     NOWHERE,
     GroupReading,
@@ -272,12 +273,19 @@ def positions_of(
 ) -> Integers:
     """Where the numbered partitions of those topics stand among ``partitions``.
 
-    Both are one ascending key: all that is asked for is found by one search.
+    Both are one ascending key. It is looked up in a table, or searched for if the table would be
+    larger than what is asked for: if one topic of many has far more partitions than the others.
     """
     if not partitions:
         return np.full(len(topics), NOWHERE)
     width = 1 + max(each.partition for each in partitions)
     keys = np.array([each.topic * width + each.partition for each in partitions], np.int64)
-    asked = np.where(numbers < width, topics * width + numbers, NOWHERE)
-    found = np.minimum(np.searchsorted(keys, asked), len(keys) - 1)
-    return np.where(keys[found] == asked, found, NOWHERE)
+    is_known = (topics != NOWHERE) & (numbers < width)
+    asked = np.where(is_known, topics * width + numbers, NOWHERE)
+    places = int(keys[-1]) + 1
+    if places > DENSE * max(len(asked), len(keys)):
+        found = np.minimum(np.searchsorted(keys, asked), len(keys) - 1)
+        return np.where(keys[found] == asked, found, NOWHERE)
+    position_at = np.full(places + 1, NOWHERE)  # what is not there is looked up at the end
+    position_at[keys] = np.arange(len(keys))
+    return position_at[np.where(asked < places, asked, NOWHERE)]

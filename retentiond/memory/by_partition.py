@@ -62,6 +62,12 @@ class ByPartition(Mapping[int, int]):
             np.array(partitions, np.int32), np.array([numbers[at] for at in partitions], np.int64)
         )
 
+    def with_numbers(self, numbers: Integers) -> ByPartition:
+        """Other numbers of the same partitions."""
+        made = ByPartition.__new__(ByPartition)
+        made.partitions, made.numbers = self.partitions, numbers
+        return made
+
     def __getitem__(self, partition: int) -> int:
         at = int(np.searchsorted(self.partitions, partition))
         if at == len(self.partitions) or self.partitions[at] != partition:

@@ -17,6 +17,7 @@ from retentiond.memory.present import (
     TopicsByReader,
     present_readers,
     reader_at,
+    readers_of_other_topics,
     stale_by_reader,
 )
 from retentiond.memory.remembered import (
@@ -164,9 +165,14 @@ def newly_seen(second: Snapshot, known: TopicsByReader, before: Remembered) -> N
     A reader that an operator has released since the cycle began is no new one, although the
     reading may still show it.
     """
-    present = present_readers(second, {}, NOTHING.readers, known).readers
+    unknown = {
+        at
+        for at in _unknown_readers(second, before.readers) | readers_of_other_topics(second)
+        if at.topic not in known.get(at.reader, ()) and at not in before.commits
+    }
+    present = present_readers(second, {}, NOTHING.readers, known).readers if unknown else {}
     return NewlySeen(
-        {at: last for at, last in present.items() if at not in before.commits},
+        {at: last for at, last in present.items() if at in unknown},
         {
             at: offsets
             for at, offsets in stale_by_reader(second).items()

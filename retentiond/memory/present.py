@@ -24,6 +24,7 @@ from retentiond.memory.remembered import (
     group_and_topic,
     unique_runs,
 )
+from retentiond.model import GroupKind
 from retentiond.snapshot import NOWHERE, Integers, Snapshot, offsets_beside
 
 TopicsByReader = Mapping[ReaderName, Set[str]]
@@ -51,6 +52,10 @@ def present_readers(
     """Compares a reading with the memory. ``index`` has the remembered readers as arrays; ``known``
     has them as objects, without the commits that a recreated topic has voided. Readers in ``but``
     are left out."""
+
+    def new_reader(kind: GroupKind) -> RememberedReader:
+        return RememberedReader(kind, NONE, seen_at_ms=snapshot.taken_at_ms)
+
     pairs = group_and_topic(snapshot, snapshot.commits)
     offset_now = snapshot.commits["offset"].fill_null(NOWHERE - 1).to_numpy()
     has_moved = offsets_beside(snapshot.commits, snapshot.remembered) != offset_now
@@ -70,12 +75,12 @@ def present_readers(
     for pair in every[~np.isin(every, quiet)].tolist():
         group_id, topic_id = divmod(pair, len(snapshot.topics))
         group, at = snapshot.groups[group_id], reader_at(snapshot, group_id, topic_id)
-        if at.topic in but.get(at.reader, ()):
+        if but and at.topic in but.get(at.reader, ()):
             continue
-        last = known.get(at, RememberedReader(group.kind, NONE, seen_at_ms=snapshot.taken_at_ms))
+        last = known.get(at) or new_reader(group.kind)
         present[at] = last
-        is_as_it_was = last.is_settled and last.kind is group.kind
-        if pair in has_moved_pairs or at in stale or not is_as_it_was:
+        has_changed = pair in has_moved_pairs or at in stale or last.kind is not group.kind
+        if has_changed or not last.is_settled:
             changed[pair] = at
     renewed = _renewed(snapshot, index, known_pairs, pairs, [*changed])
     for pair, at in changed.items():
@@ -93,7 +98,7 @@ def present_readers(
         if at.topic in but.get(at.reader, ()):
             continue
         kind = kinds[at.reader]
-        last = known.get(at, RememberedReader(kind, NONE, seen_at_ms=snapshot.taken_at_ms))
+        last = known.get(at) or new_reader(kind)
         present[at] = replace(last, kind=kind, absent_since_ms=None, absent_ms=0)
     return Present(present, unchanged)
 
@@ -102,7 +107,13 @@ def _members(snapshot: Snapshot, but: Integers) -> set[GroupOnTopic]:
     """Readers that may read a topic, with or without a commit, except the pairs in ``but``."""
     pairs = np.array([each.group * len(snapshot.topics) + each.topic for each in snapshot.readers])
     others = pairs[~np.isin(pairs, but)].astype(int).tolist()
-    return {reader_at(snapshot, *divmod(pair, len(snapshot.topics))) for pair in others} | {
+    of_others = readers_of_other_topics(snapshot)
+    return {reader_at(snapshot, *divmod(pair, len(snapshot.topics))) for pair in others} | of_others
+
+
+def readers_of_other_topics(snapshot: Snapshot) -> set[GroupOnTopic]:
+    """Readers of topics that are not in the reading."""
+    return {
         GroupOnTopic(group, topic)
         for group, topics in snapshot.other_topics.items()
         for topic in topics
@@ -152,12 +163,9 @@ def _renewed(
     found = {}
     for begin, end in pairwise([*begins.tolist(), len(pair)]):
         at = slice(begin, end)
-        here = partition[at]
         # Copies: a part of an array keeps the whole array, for as long as one reader stands still.
-        found[int(pair[begin])] = (
-            ByPartition(here, offset[at].copy()),
-            ByPartition(here, moved[at].copy()),
-        )
+        offsets = ByPartition(partition[at], offset[at].copy())
+        found[int(pair[begin])] = offsets, offsets.with_numbers(moved[at].copy())
     return found
 
 
