@@ -119,7 +119,10 @@ class Evidence:
         kind = self.groups[group_id].kind
         reader = say_reader(group_id, kind)
         if row is None:
-            return f"{reader} has not committed since the present log was created"
+            return (
+                f"{reader} has not committed since its commit was beyond the end, or the topic "
+                "was recreated"
+            )
         committed, epoch = row["offset"], row["leader_epoch"]
         end = EpochEnd(row["known_epoch"], row["end_offset"])
         is_records_epoch = kind is not GroupKind.SHARE

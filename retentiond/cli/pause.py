@@ -32,7 +32,7 @@ def pause(
     config: ConfigPath = None,
     debug: Debug = False,
 ) -> None:
-    """Stop all deletions until `retentiond resume`, also after a restart.
+    """Stop the daemon's deletions until `retentiond resume`, also after a restart.
 
     Example: retentiond pause "incident 4711: consumers are being replayed"
     """

@@ -158,8 +158,8 @@ def relief(
     """What the plan does for each log directory under pressure.
 
     ``rows``: the final plan. ``undelayed``: the same plan before pause and limits; None if they
-    changed nothing. Records that wait only for the end of a pause or for a limit
-    count as may go, so no directory is short of them.
+    changed nothing. Records that wait only for the end of a pause or for a limit count as
+    records that may go, so no directory is short of them.
     ``eager_rows``: as for `relieved`.
     """
     if not pressure.log_dirs:

@@ -113,7 +113,6 @@ class _Sums:
     def add_all(self, other: _Sums) -> None:
         self.entries += other.entries
         self.deleted += other.deleted
-        self.freed.update(other.freed)
         self.sizes.update(other.sizes)
         self.lags.update(other.lags)
 

@@ -274,7 +274,7 @@ class HistoryKeeper:
     def _observed_ms(
         self, table: HistoryTable, waiting: _WaitingCycle, cluster_id: str
     ) -> int | None:
-        """The time since the previous entry; None if this process has not written that one."""
+        """The time since this process's last entry; None if another process has added one since."""
         last = self._last
         if last is None or last.cluster_id != cluster_id:
             return None

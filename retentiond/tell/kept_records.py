@@ -87,7 +87,8 @@ def kept_records(row: PlanRow) -> dict[KeptBecause, int]:
     retention_offset = row.retention_offset if is_age_a_bound else None
     old_end = end if retention_offset is None else min(max(start, retention_offset), end)
     kept = {KEPT_BY_AGE: end - old_end}
-    if row.is_limited and row.min_committed_offset is not None:
+    is_lowered = row.is_limited and row.verdict is Verdict.DELETE
+    if is_lowered and row.min_committed_offset is not None:
         read_end = min(row.min_committed_offset, old_end)
         kept[KEPT_BY_LIMIT], start = read_end - start, read_end
     kept[keeper] = kept.get(keeper, 0) + old_end - start

@@ -89,11 +89,13 @@ def write_csv(deletions: Iterable[DeletionRecord], to: TextIO, *, with_evidence:
     of_groups = ["group", "committed_offset"] if with_evidence else []
     heads = [name for name in SCHEMA.names if name != "evidence"] + of_groups
     writer = csv.DictWriter(to, heads, lineterminator="\n")
-    writer.writeheader()
     count = 0
-    for each in deletions:
-        count += 1
+    for count, each in enumerate(deletions, 1):
+        if count == 1:  # nothing is written if the log can't be read
+            writer.writeheader()
         writer.writerows(_csv_lines(each, with_evidence))
+    if not count:
+        writer.writeheader()
     return count
 
 

@@ -209,7 +209,7 @@ def _closing(report: CycleReport, retention_ms: int, unseen: UnseenReaders) -> I
         yield f"There may be some: {sentence}."
     if unseen.streams:
         named = say_names(sorted(unseen.streams), MOST_CAUSES_SHOWN)
-        yield f"Topics that Kafka Streams reads ({named}) may be changelogs; Kafka doesn't tell."
+        yield f"Topics that Kafka Streams ({named}) reads may be changelogs; Kafka doesn't tell."
     yield "Nothing was deleted."
 
 

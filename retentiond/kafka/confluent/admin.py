@@ -245,7 +245,7 @@ KAFKAS_NAMES = {
     "UNKNOWN_TOPIC_OR_PART": NO_SUCH_TOPIC,
     "TOPIC_EXCEPTION": "INVALID_TOPIC_EXCEPTION",
 }
-"""Kafka's own names of errors that librdkafka calls otherwise."""
+"""Names of errors as Kafka's protocol guide has them, where librdkafka has others."""
 
 
 def failure_of_error(error: BaseException) -> Failure:

@@ -42,8 +42,8 @@ LONG_ROLL_MS = DAY_MS
 """A segment may stay open this long, or as long as the consumed retention."""
 
 LONG_ROLL_UNDER_PRESSURE_MS = HOUR_MS
-"""The same for a topic with a pressure retention: its bytes are needed soon when a disk runs
-full."""
+"""The same for a topic with a pressure retention: its bytes are needed soon when a disk is
+nearly full."""
 
 SEGMENT_REMEDY = (
     "`kafka-configs {options} --alter --entity-type topics --entity-name {topic} "
@@ -159,7 +159,8 @@ def check_segments(
     if local and is_all_known and not surely and not perhaps:
         yield ok(
             "segments",
-            "what is deleted leaves the disk within a day (an hour under pressure) or retention",
+            "what is deleted leaves the disk within a day (an hour where a topic has a pressure "
+            "retention), or within its retention",
         )
 
 
@@ -183,7 +184,7 @@ def _slow_roll_finding(
             Level.WARNING,
             f"{len(slow)} topics",
             f"a segment {what} too long: {meaning} (by the records written lately, the bytes on "
-            f"disk, segment.bytes and segment.ms {how_long}: {named}{more})",
+            f"disk, segment.bytes and segment.ms; {how_long}: {named}{more})",
             SEGMENT_REMEDY.format(options=options, topic="TOPIC"),
             tuple(sorted(each.topic for each, _ in slow)),
         )

@@ -12,8 +12,8 @@ HEAD = """# Metrics
 with a report replaces all series of topics, groups and partitions. So a topic, group or partition
 that no longer exists leaves no series. A failed cycle has no report: these series then keep the
 values of the last cycle that had one, and `retentiond_ready` falls to 0 once no cycle was complete
-for three intervals, or for three times what a cycle takes. An unknown figure has no series; it is
-never shown as 0.
+for three intervals or, if that is longer, for three times what a cycle takes. An unknown figure has
+no series; it is never shown as 0.
 
 `deploy/prometheus/` has a scrape configuration, recording rules and alerts ([runbook](runbook.md)),
 and `deploy/grafana/` a dashboard. [Several clusters](fleet.md) says how rules and dashboard

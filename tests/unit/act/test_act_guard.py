@@ -276,7 +276,8 @@ OBJECTIONS: dict[str, tuple[Change, str]] = {
     ),
     "group that has not moved since before the log": (
         lambda reading: reading.stale.add(("search", ORDERS_0)),
-        "group search has not committed since the present log was created",
+        "group search has not committed since its commit was beyond the end, or the topic was "
+        "recreated",
     ),
     "share group whose epoch ended below its start": (
         epoch("search", 3, 119, GroupKind.SHARE),

@@ -220,7 +220,7 @@ def test_check_leaves_nothing_behind(command: Command, config_file: Path, tmp_pa
     assert list(tmp_path.iterdir()) == [config_file]
 
 
-@pytest.mark.parametrize("option", [(), ("--actions",), ("--verify",)])
+@pytest.mark.parametrize("option", [(), ("--actions",), ("--verify",), ("-o", "csv")])
 def test_an_audit_log_that_is_not_there_ends_with_2(
     command: Command, config_file: Path, tmp_path: Path, option: tuple[str, ...]
 ) -> None:

@@ -53,6 +53,12 @@ def test_a_limit_keeps_what_is_read_above_the_lowered_cutoff() -> None:
     assert kept_records(lowered) == {KEPT_BY_LIMIT: 120, KEPT_BY_AGE: 50}
 
 
+def test_a_limit_keeps_nothing_of_what_the_guard_has_turned_down() -> None:
+    (lowered,) = within_limits([rest()], Limits(records_per_cycle=20))
+    held = replace(lowered, verdict=Verdict.HOLD, reason=Reason.EVIDENCE_CHANGED)
+    assert kept_records(held) == kept_records(replace(held, is_limited=False))
+
+
 @pytest.mark.parametrize("reason", [Reason.NO_GROUP, Reason.NOT_DELETABLE, Reason.TOO_FEW_GROUPS])
 def test_what_holds_the_whole_topic_keeps_all_of_it(reason: Reason) -> None:
     assert kept_records(rest(reason)) == {KeptBecause(reason): 190}

@@ -135,7 +135,7 @@ def test_several_topics_are_one_finding_and_the_slowest_come_first() -> None:
     found = only(check_segments([topic(name, mine) for name in names], logs, OPTIONS))
     assert (found.subject, found.names) == ("6 topics", tuple(names))
     assert found.sentence.startswith("a segment stays open too long: until it is closed, ")
-    assert "segment.ms for about: topic-5 7 days, topic-0 2 days" in found.sentence
+    assert "segment.ms; for about: topic-5 7 days, topic-0 2 days" in found.sentence
     assert "and 2 more" in found.sentence
 
 
