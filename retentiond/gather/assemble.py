@@ -274,13 +274,13 @@ def positions_of(
     """Where the numbered partitions of those topics stand among ``partitions``.
 
     Both are one ascending key. It is looked up in a table, or searched for if the table would be
-    larger than what is asked for: if one topic of many has far more partitions than the others.
+    far larger than what is asked for: if one topic has many more partitions than the others.
     """
     if not partitions:
         return np.full(len(topics), NOWHERE)
     width = 1 + max(each.partition for each in partitions)
     keys = np.array([each.topic * width + each.partition for each in partitions], np.int64)
-    is_known = (topics != NOWHERE) & (numbers < width)
+    is_known = (topics != NOWHERE) & (numbers >= 0) & (numbers < width)
     asked = np.where(is_known, topics * width + numbers, NOWHERE)
     places = int(keys[-1]) + 1
     if places > DENSE * max(len(asked), len(keys)):

@@ -180,8 +180,9 @@ def _framed(rows: Integers) -> list[bytes]:
     if not rows.shape[1]:
         return [b""] * len(rows)
     least, most = rows.min(axis=1), rows.max(axis=1)
-    too_many = [1 << 8 * width for width in WIDTHS[:-1]]
-    widths = np.array(WIDTHS)[np.searchsorted(too_many, most - least, side="right")]
+    spread = (most - least).view(np.uint64)  # right also where the difference exceeds an int64
+    too_many = np.array([1 << 8 * width for width in WIDTHS[:-1]], np.uint64)
+    widths = np.array(WIDTHS)[np.searchsorted(too_many, spread, side="right")]
     framed = [b""] * len(rows)
     for width in np.unique(widths).tolist():
         of_width = np.flatnonzero(widths == width)

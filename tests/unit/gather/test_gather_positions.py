@@ -11,7 +11,7 @@ from retentiond.gather import assemble
 from retentiond.snapshot import NOWHERE, PartitionReading
 
 places = st.tuples(st.integers(0, 3), st.integers(0, 4))
-asked = st.lists(st.tuples(st.integers(NOWHERE, 4), st.integers(0, 9)), max_size=20)
+asked = st.lists(st.tuples(st.integers(NOWHERE, 4), st.integers(-30, 9)), max_size=20)
 
 
 @pytest.mark.parametrize("dense", [0, 1000], ids=["searched for", "in a table"])

@@ -56,6 +56,12 @@ def test_numbers_of_any_spread_come_back(spread: int) -> None:
     assert ByPartition.unpacked(ByPartition.of(of).packed()) == of
 
 
+def test_no_spread_is_too_large_to_come_back() -> None:
+    """Whatever should once be kept: a wrong number would have the right checksum."""
+    of = {0: -(2**63), 1: 2**63 - 1}
+    assert ByPartition.unpacked(ByPartition.of(of).packed()) == of
+
+
 def test_equal_times_of_partitions_without_a_gap_take_no_room() -> None:
     few, many = (dict.fromkeys(range(count), 1700000000000) for count in (2, 1000))
     assert len(ByPartition.of(many).packed()) == len(ByPartition.of(few).packed())
