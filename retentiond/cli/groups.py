@@ -172,7 +172,7 @@ def forget(  # noqa: PLR0917 - typer hands each option over by its name
 ) -> None:
     """Forget groups that no longer read: what only they had yet to read may be deleted.
 
-    A group that still commits, or has a member that reads the topic, is remembered again by the
+    A group that still has commits, or a member that reads the topic, is remembered again by the
     next cycle. --pattern and --vanished-for never forget a group that is there. On a terminal the
     command asks first. Without one, GROUP needs no --yes; --pattern and --vanished-for do.
 
