@@ -84,8 +84,9 @@ def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
         typer.Option(
             "--to-committed",
             metavar="GROUP…",
-            help="Delete records that all of these groups have consumed, by their commits. Every "
-            "broker must list its groups, to show which of them are streams groups.",
+            help="Delete records that all of these groups have consumed, by their commits; other "
+            "readers of the topic are not asked. It fails unless every broker lists its groups, "
+            "which shows which of them are streams groups.",
         ),
     ] = None,
     command_config: Annotated[
@@ -110,12 +111,14 @@ def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
 ) -> None:
     """Move log start offsets, as Kafka's own kafka-delete-records does (KIP-107).
 
-    On a terminal it asks first, and deletes no more than it has shown: after the answer it reads
-    everything again, and asks again if it may no longer delete all of that. Without a terminal, a
-    file of offsets needs no --yes, except in retentiond's container; any other target needs it. It
-    exits with 1 if any partition failed. A partition fails, too, if a group of --to-committed has
-    committed beyond its end, has read records that an unclean election has replaced, has no commit
-    on the topic, or is a streams group that restores its state from the topic.
+    On a terminal it asks first, and deletes no more than it has shown. After the answer it reads
+    everything again: if part of what it has shown may no longer be deleted, it shows the rest and
+    asks again. Without a terminal, a file of offsets needs no --yes, except in retentiond's
+    container; any other target needs it. It exits with 1 if any partition failed; the others are
+    deleted from all the same. A partition also fails if a group of --to-committed has committed
+    beyond the partition's end, has read records that an unclean election has replaced, has no
+    commit on the topic, or is a streams group that restores its state from the topic. A partition
+    on which one of the groups has no commit, but has some on others, is left out.
 
     Example: retentiond delete-records --bootstrap-server localhost:9092 --offset-json-file o.json
 

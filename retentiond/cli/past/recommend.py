@@ -89,9 +89,9 @@ def recommend(  # noqa: PLR0917 - typer hands each option over by its name
     """Recommend a consumed retention for each topic, from how far back its readers went.
 
     It is the shortest one under which every reader of that time would have found its records,
-    times --safety. A topic that was observed for less than a week, or for less than three times the
-    recommended retention, gets none that is shorter than the time since it was first seen. No
-    recommendation exceeds the topic's retention.ms. A topic with only one entry in that time has
+    times --safety. If a topic was observed for less than a week, or for less than three times the
+    recommended retention, the recommendation is never shorter than the time since the topic was
+    first seen. None exceeds the topic's retention.ms. A topic with only one entry in that time has
     none, and time in which a topic was held does not count as observed. Nothing is changed.
 
     Example: retentiond recommend --since 30d --topic 'orders\\..*'

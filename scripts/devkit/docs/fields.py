@@ -20,8 +20,8 @@ known is null, and never 0 or -1 in its place.
 
 FOOT = """
 *audit*: the field is recorded with each deletion. *history*: it is recorded with each partition in
-each entry. The verdict and the reason of a deletion are always `delete` and `consumed`, so the
-audit log shows them and does not keep them.
+each entry. The audit log does not store verdict and reason: for a deletion they are always
+`delete` and `consumed`. `retentiond audit` shows them all the same.
 """
 
 

@@ -34,9 +34,9 @@ is older than `retention.ms`, the oldest segments first. So a record stays until
 before it are older than `retention.ms`. The margin counts down to that moment.
 
 - retentiond finds it by look-ups of time, which need no right to read records. It keeps the
-  answers, so that most cycles send few requests or none. The margin that is
-  shown may be too small, by a twentieth of itself or by a second. After a start it takes a few
-  cycles until it is that exact.
+  answers, so that most cycles send few requests or none. The margin that is shown may be too
+  small, by a twentieth or by a second, whichever is more. After a start it takes a few cycles until
+  it is that exact.
 - With one exception, the margin never overstates the time left. The exception is a margin that
   rests on the timestamp of a record that has been deleted since. Such a margin is shown until a
   look-up confirms or corrects it, mostly in the same cycle.
