@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +16,7 @@ from retentiond.cli.options import (
     Debug,
     epoch_ms,
     load,
+    refuse,
     set_up,
 )
 from retentiond.cli.output.printing import print_json_list, printer, say, while_read
@@ -100,7 +101,7 @@ def audit(  # noqa: PLR0917 - typer hands each option over by its name
         raise UsageError("--export writes deletions: leave --actions and --verify out")
     has_format = output is not AuditOutput.TABLE
     if actions:
-        _refuse(
+        refuse(
             {
                 "--topic": topic,
                 "--partition": partition is not None,
@@ -111,9 +112,9 @@ def audit(  # noqa: PLR0917 - typer hands each option over by its name
             "is about deletions: leave --actions out",
         )
     elif verify:
-        _refuse({"--evidence": evidence, "--output": has_format}, "does not go with --verify")
+        refuse({"--evidence": evidence, "--output": has_format}, "does not go with --verify")
     elif export is not None:
-        _refuse({"--output": has_format}, "does not go with --export: its FILE names the format")
+        refuse({"--output": has_format}, "does not go with --export: its FILE names the format")
     folder = state_dir or load(path).state_dir
 
     if export is not None:
@@ -147,13 +148,6 @@ def audit(  # noqa: PLR0917 - typer hands each option over by its name
         if output is AuditOutput.TABLE and (others := count_actions(folder)):
             are = say_verb(others, "is", "are")
             say(printer(), f"{say_many(others, 'action')} by operators {are} shown by --actions")
-
-
-def _refuse(options: Mapping[str, object], why: str) -> None:
-    """Raises `UsageError` for one that is given. ``options``: by name."""
-    for option, given in options.items():
-        if given:
-            raise UsageError(f"{option} {why}")
 
 
 def _show(deletions: Iterator[DeletionRecord], output: AuditOutput, *, with_evidence: bool) -> None:

@@ -128,7 +128,7 @@ def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
     Example: retentiond delete-records --bootstrap-server localhost:9092 --topic orders
     --to-committed billing search --yes
     """
-    if debug or context.obj.debug:  # else it takes longer to load than it is worth
+    if debug or context.obj.debug:  # loading it would slow every other call down
         start_logging(debug=True)
     if groups and not to_committed:
         raise UsageError(f"{groups[0]!a} goes with nothing; groups follow --to-committed")

@@ -142,11 +142,16 @@ def start_without_configuration(context: typer.Context, config: Path | None, deb
 WITH_SERVER = "--bootstrap-server, without a configuration"
 
 
-def refuse_without(what: str, options: Mapping[str, object]) -> None:
-    """Raises `UsageError` for one that is given without what it goes with. ``options``: by name."""
+def refuse(options: Mapping[str, object], why: str) -> None:
+    """Raises `UsageError` for one that is given. ``options``: by name."""
     for option, given in options.items():
         if given:
-            raise UsageError(f"{option} goes with {what}")
+            raise UsageError(f"{option} {why}")
+
+
+def refuse_without(what: str, options: Mapping[str, object]) -> None:
+    """Raises `UsageError` for one that is given without what it goes with. ``options``: by name."""
+    refuse(options, f"goes with {what}")
 
 
 def duration_ms(text: str, option: str, example: str) -> int:

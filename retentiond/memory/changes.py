@@ -170,7 +170,7 @@ def newly_seen(second: Snapshot, known: TopicsByReader, before: Remembered) -> N
         for at in _unknown_readers(second, before.readers) | readers_of_other_topics(second)
         if at.topic not in known.get(at.reader, ()) and at not in before.commits
     }
-    present = present_readers(second, {}, NOTHING.readers, known).readers if unknown else {}
+    present = present_readers(second, {}, NOTHING.readers).readers if unknown else {}
     return NewlySeen(
         {at: last for at, last in present.items() if at in unknown},
         {

@@ -31,9 +31,6 @@ TopicsByReader = Mapping[ReaderName, Set[str]]
 """The topics that each reader reads."""
 
 
-NOBODY: TopicsByReader = {}
-
-
 class Present(NamedTuple):
     """``readers``: the readers that have a commit on a topic, or may read it, as they are to be
     remembered; without those that the reading leaves unchanged. ``unchanged`` flags these in the
@@ -47,11 +44,9 @@ def present_readers(
     snapshot: Snapshot,
     known: Mapping[GroupOnTopic, RememberedReader],
     index: KnownReaders,
-    but: TopicsByReader = NOBODY,
 ) -> Present:
     """Compares a reading with the memory. ``index`` has the remembered readers as arrays; ``known``
-    has them as objects, without the commits that a recreated topic has voided. Readers in ``but``
-    are left out."""
+    has them as objects, without the commits that a recreated topic has voided."""
 
     def new_reader(kind: GroupKind) -> RememberedReader:
         return RememberedReader(kind, NONE, seen_at_ms=snapshot.taken_at_ms)
@@ -75,8 +70,6 @@ def present_readers(
     for pair in every[~np.isin(every, quiet)].tolist():
         group_id, topic_id = divmod(pair, len(snapshot.topics))
         group, at = snapshot.groups[group_id], reader_at(snapshot, group_id, topic_id)
-        if but and at.topic in but.get(at.reader, ()):
-            continue
         last = known.get(at) or new_reader(group.kind)
         present[at] = last
         has_changed = pair in has_moved_pairs or at in stale or last.kind is not group.kind
@@ -95,8 +88,6 @@ def present_readers(
         )
     kinds = {ReaderName(group.name, group.is_external): group.kind for group in snapshot.groups}
     for at in _members(snapshot, quiet) - present.keys():
-        if at.topic in but.get(at.reader, ()):
-            continue
         kind = kinds[at.reader]
         last = known.get(at) or new_reader(kind)
         present[at] = replace(last, kind=kind, absent_since_ms=None, absent_ms=0)

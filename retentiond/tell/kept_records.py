@@ -78,16 +78,16 @@ def kept_records(row: PlanRow) -> dict[KeptBecause, int]:
     if start is None or end is None:
         return {}
     keeper = cause(row)
+    is_lowered = row.verdict is Verdict.DELETE and row.is_limited
     if row.verdict is Verdict.DELETE:
         keeper = KeptBecause(Reason.OPEN_TRANSACTION)
-        if row.is_limited or row.cutoff == row.min_committed_offset:
+        if is_lowered or row.cutoff == row.min_committed_offset:
             keeper = KeptBecause(Reason.NOT_CONSUMED, row.binding_group)
         start = start if row.cutoff is None else row.cutoff
     is_age_a_bound = row.verdict is not Verdict.HOLD or keeper.group is not None
     retention_offset = row.retention_offset if is_age_a_bound else None
     old_end = end if retention_offset is None else min(max(start, retention_offset), end)
     kept = {KEPT_BY_AGE: end - old_end}
-    is_lowered = row.is_limited and row.verdict is Verdict.DELETE
     if is_lowered and row.min_committed_offset is not None:
         read_end = min(row.min_committed_offset, old_end)
         kept[KEPT_BY_LIMIT], start = read_end - start, read_end

@@ -20,19 +20,19 @@ FEW_KEEPERS = 3
 """How many of them a sentence names."""
 
 
-NEARLY_FULL = 0.7
-"""A first look mentions disks that are fuller than this."""
+SUGGEST_ABOVE = 0.7
+"""A first look suggests disk pressure for disks that are fuller than this part."""
 
 
-def nearly_full(disk: DiskReport) -> list[LogDirCapacity]:
-    """The log directories on nearly full disks, the fullest first."""
+def well_filled(disk: DiskReport) -> list[LogDirCapacity]:
+    """The log directories on such disks, the fullest first."""
     by_use = sorted(disk.space, key=lambda each: each.usable_share)
-    return [each for each in by_use if each.usable_bytes < (1 - NEARLY_FULL) * each.total_bytes]
+    return [each for each in by_use if each.usable_bytes < (1 - SUGGEST_ABOVE) * each.total_bytes]
 
 
 def suggest_pressure(disk: DiskReport) -> str | None:
-    """A sentence that suggests ``disk_pressure``; None if no disk is nearly full."""
-    full = nearly_full(disk)
+    """A sentence that suggests ``disk_pressure``; None if no disk is well filled."""
+    full = well_filled(disk)
     if not full:
         return None
     used = 100 - 100 * full[0].usable_share

@@ -268,7 +268,7 @@ def test_whatever_an_owner_is_called_the_file_says_the_same(
 
 
 @pytest.mark.parametrize(("usable", "is_suggested"), [(31, False), (29, True)])
-def test_where_a_disk_is_nearly_full_it_suggests_disk_pressure(
+def test_where_a_disk_is_well_filled_it_suggests_disk_pressure(
     usable: int, is_suggested: bool
 ) -> None:
     disk = DiskReport(
