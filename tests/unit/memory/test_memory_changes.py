@@ -207,6 +207,18 @@ def test_a_newcomer_is_who_neither_the_first_reading_nor_an_earlier_cycle_has_se
     }
 
 
+def test_a_newcomer_may_have_the_name_of_a_reader_of_the_other_kind() -> None:
+    first = reading({("lake", ORDERS_0): 1}).snapshot()
+    second = reading({("lake", ORDERS_0): 2}).snapshot()
+    external = tuple(replace(group, kind=GroupKind.EXTERNAL) for group in second.groups)
+    known = known_readers(first, Remembered())
+    assert newly_seen(second, known, Remembered()).new_readers == {}
+    found = newly_seen(replace(second, groups=external), known, Remembered()).new_readers
+    assert {at: last.offsets for at, last in found.items()} == {
+        GroupOnTopic("lake", "orders", is_external=True): {0: 2}
+    }
+
+
 def test_the_second_of_two_equal_readings_changes_nothing() -> None:
     snapshot = reading({("a", ORDERS_0): 5, ("b", ORDERS_0): None}).snapshot()
     once = after(Remembered(), changes(snapshot, Remembered(), 1))
