@@ -18,7 +18,7 @@ from retentiond import garbage_collection
 from retentiond.spark.session import SparkSessions
 from tests.support.releases import Release, chosen
 
-pytest_plugins = ["tests.support.tiers"]
+pytest_plugins = ["tests.support.processor_time", "tests.support.tiers"]
 
 # None of Spark's many short lives here is worth the time of Java's optimizing compiler.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
