@@ -8,7 +8,7 @@ JVMs included. After `exec` a process keeps the time of what it had started befo
 from __future__ import annotations
 
 import os
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +17,7 @@ import pytest
 MOST = 10
 """So many files are named."""
 
-SECONDS = pytest.StashKey[Counter[str]]()
+SECONDS = pytest.StashKey[defaultdict[str, float]]()
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -47,7 +47,7 @@ def processor_seconds(root: int) -> float:
 class _Files:
     """Runs in each worker, or in the one process of a run without workers."""
 
-    def __init__(self, found: Counter[str]) -> None:
+    def __init__(self, found: defaultdict[str, float]) -> None:
         self._found = found
         self._before = processor_seconds(os.getpid())
 
@@ -67,11 +67,12 @@ class _Workers:
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: object) -> None:
         config: pytest.Config = node.config  # type: ignore[attr-defined] # pytest-xdist's, untyped
-        config.stash[SECONDS].update(getattr(node, "workeroutput", {}).get("seconds", {}))
+        for file, seconds in getattr(node, "workeroutput", {}).get("seconds", {}).items():
+            config.stash[SECONDS][file] += seconds
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.stash[SECONDS] = Counter[str]()
+    config.stash[SECONDS] = defaultdict(float)
     if config.getoption("numprocesses", None) is None:
         config.pluginmanager.register(_Files(config.stash[SECONDS]), "processor-time-of-files")
     else:
@@ -80,7 +81,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if (output := getattr(session.config, "workeroutput", None)) is not None:
-        output["seconds"] = dict(session.config.stash[SECONDS])
+        seconds = session.config.stash[SECONDS]
+        output["seconds"] = dict(seconds)
 
 
 def pytest_terminal_summary(
@@ -88,5 +90,6 @@ def pytest_terminal_summary(
 ) -> None:
     total = processor_seconds(os.getpid())
     terminalreporter.write_line(f"processor time: {total / 60:.1f} min. Most was for:")
-    for file, seconds in config.stash[SECONDS].most_common(MOST):
+    by_file = config.stash[SECONDS]
+    for file, seconds in sorted(by_file.items(), key=lambda each: -each[1])[:MOST]:
         terminalreporter.write_line(f"{seconds:8.1f} s  {file}")
