@@ -24,6 +24,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from email.message import Message
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -37,6 +38,19 @@ class NoAnswer(OSError):
     """The server gave no whole answer; ``str()`` says why, after "it", and without the address."""
 
 
+def trusting(ca: str | Path | None) -> ssl.SSLContext:
+    """A context that trusts the authorities in this file alone; None: the system's.
+
+    It checks certificates alike on every Python. Since 3.13 Python's own contexts also refuse what
+    RFC 5280 forbids (an authority that isn't marked critical, or has no key identifier), although
+    Kafka's clients take the same authority for brokers; and before 3.13 they refuse an
+    intermediate authority without its root. Raises OSError, of which ``ssl.SSLError`` is one.
+    """
+    context = ssl.create_default_context(cafile=ca)
+    context.verify_flags = ssl.VERIFY_X509_TRUSTED_FIRST | ssl.VERIFY_X509_PARTIAL_CHAIN
+    return context
+
+
 class HttpResponse(NamedTuple):
     body: bytes
     headers: Message
@@ -47,13 +61,13 @@ def exchange(
     *,
     most_bytes: int,
     most_seconds: float,
-    context: ssl.SSLContext | None = None,
+    context: ssl.SSLContext,
 ) -> HttpResponse:
     """The answer to a request, or to a GET of an address. Redirections are followed; the request's
     headers are not sent to another host, port or scheme.
 
-    ``most_seconds``: of the whole, from the look-up of the name on. ``context``: for HTTPS, None:
-    Python's own. Raises `NoAnswer`, `urllib.error.URLError`, `http.client.HTTPException`, OSError,
+    ``most_seconds``: of the whole, from the look-up of the name on. ``context``: for HTTPS
+    (`trusting`). Raises `NoAnswer`, `urllib.error.URLError`, `http.client.HTTPException`, OSError,
     and ValueError for an address that is none. The body of an HTTPError can be read: as much of it
     as has come.
     """
@@ -147,16 +161,17 @@ class _Connections:
 class _Http(urllib.request.HTTPHandler, urllib.request.HTTPSHandler, urllib.request.FTPHandler):
     """Opens addresses in place of urllib's own handlers."""
 
-    def __init__(self, connections: _Connections, context: ssl.SSLContext | None) -> None:
+    def __init__(self, connections: _Connections, context: ssl.SSLContext) -> None:
         super().__init__()
         self._connections = connections
-        self._tls: dict[str, Any] = {} if context is None else {"context": context}
+        self._context = context
 
     def http_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
         return self.do_open(self._connections.of(http.client.HTTPConnection), request)
 
     def https_open(self, request: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(self._connections.of(http.client.HTTPSConnection), request, **self._tls)
+        connection = self._connections.of(http.client.HTTPSConnection)
+        return self.do_open(connection, request, context=self._context)
 
     def ftp_open(self, _request: urllib.request.Request) -> Any:
         """A redirection might lead there."""

@@ -21,7 +21,7 @@ from retentiond.config import ExternalReader
 from retentiond.config.document import plain, read_document
 from retentiond.config.external_reader import ConnectOffsets, OffsetsPath
 from retentiond.errors import ConfigError
-from retentiond.exchange import NoAnswer, exchange
+from retentiond.exchange import NoAnswer, exchange, trusting
 from retentiond.formatting import format_duration
 from retentiond.gather.connect_offsets import NoPosition, connector_commits
 from retentiond.kafka.interface import Kafka
@@ -255,7 +255,10 @@ def _unique(pairs: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
 
 def _fetched(reader: ExternalReader, now_ms: int) -> tuple[bytes, float]:
     """The document, and when it was written; now, where the server doesn't say."""
-    context = None if reader.ca is None else _trusting(reader.ca)
+    try:
+        context = trusting(reader.ca)
+    except OSError as error:
+        raise NoPosition(f"the certificates of its ca can't be read ({_why(error)})") from None
     try:
         request = urllib.request.Request(str(reader.offsets), headers=dict(reader.headers))
         answer = exchange(
@@ -271,13 +274,6 @@ def _fetched(reader: ExternalReader, now_ms: int) -> tuple[bytes, float]:
     except (ValueError, TypeError, OverflowError):
         raise NoPosition("its address answers with an invalid date") from None
     return answer.body, written_at
-
-
-def _trusting(ca: Path) -> ssl.SSLContext:
-    try:
-        return ssl.create_default_context(cafile=ca)
-    except (OSError, ssl.SSLError) as error:
-        raise NoPosition(f"the certificates of its ca can't be read ({_why(error)})") from None
 
 
 def _commits(next_offsets: Any) -> tuple[Commit, ...]:

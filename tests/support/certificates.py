@@ -20,15 +20,25 @@ class Issued(NamedTuple):
 
 
 class Authority:
-    """Signs what it is asked to. ``certificate`` is what those trust who trust it."""
+    """Signs what it is asked to. ``certificate`` is what those trust who trust it.
 
-    def __init__(self, folder: Path) -> None:
+    ``extensions``: the lines of its certificate's, by default those that OpenSSL gives it.
+    """
+
+    def __init__(self, folder: Path, extensions: str | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self.certificate = folder / "ca.pem"
         self._key = folder / "ca.key"
+        own: tuple[object, ...] = ()
+        if extensions is not None:
+            settings = folder / "authority.cnf"
+            settings.write_text(
+                f"[req]\ndistinguished_name=name\nx509_extensions=own\n[name]\n[own]\n{extensions}\n"
+            )
+            own = ("-config", settings)
         openssl(
-            *("req", "-x509", *KEY, "-subj", "/CN=authority", "-days", "2"),
+            *("req", "-x509", *KEY, "-subj", "/CN=authority", "-days", "2", *own),
             *("-keyout", self._key, "-out", self.certificate),
         )
 

@@ -12,7 +12,6 @@ import base64
 import http.client
 import json
 import math
-import ssl
 import time
 import urllib.error
 import urllib.parse
@@ -24,7 +23,7 @@ from typing import NamedTuple
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from retentiond.clock import seconds_since_boot
-from retentiond.exchange import NoAnswer, exchange
+from retentiond.exchange import NoAnswer, exchange, trusting
 from retentiond.kafka.settings.logins import (
     AUDIENCE,
     CLIENT_ID,
@@ -161,9 +160,10 @@ def _ask(settings: Mapping[str, str]) -> Token:
     )
     # urllib would carry a plain header on to whatever host a redirection names.
     request.add_unredirected_header("Authorization", f"Basic {_credentials(settings)}")
-    context = None
-    if ENDPOINT_CA in settings:
-        context = _trusting(settings[ENDPOINT_CA])
+    try:
+        context = trusting(settings.get(ENDPOINT_CA))
+    except OSError as error:
+        raise OSError(f"{ENDPOINT_CA} can't be read: {error.strerror or error}") from None
     secrets = (settings[CLIENT_SECRET], _credentials(settings))
     try:
         body, _ = exchange(
@@ -239,13 +239,6 @@ def _signed(settings: Mapping[str, str]) -> tuple[str, float]:
         raise OSError(str(error) or type(error).__name__) from error
     token, expires_at_ms = signed
     return token, expires_at_ms / 1000 - time.time()
-
-
-def _trusting(authorities: str) -> ssl.SSLContext:
-    try:
-        return ssl.create_default_context(cafile=authorities)
-    except OSError as error:
-        raise OSError(f"{ENDPOINT_CA} can't be read: {error.strerror or error}") from None
 
 
 def _why(error: Exception) -> str:

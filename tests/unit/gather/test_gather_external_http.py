@@ -16,6 +16,7 @@ import yaml
 
 from retentiond.config import ExternalReader
 from retentiond.config.document import Scalar
+from retentiond.exchange import trusting
 from retentiond.gather import external_positions
 from retentiond.gather.external_positions import read_external
 from retentiond.model import Commit, Failure
@@ -148,6 +149,26 @@ def test_a_server_of_an_own_authority_is_read(authority: Authority, issued: Issu
             reader(f"{site.url}/at", ca=str(authority.certificate)), NOW_MS, KAFKA
         )
     assert found == (Commit("orders", 0, 42),)
+
+
+@pytest.mark.parametrize(
+    "extensions",
+    ["basicConstraints=CA:TRUE", "basicConstraints=CA:TRUE\nsubjectKeyIdentifier=none"],
+    ids=["not_critical", "no_key_identifier"],
+)
+def test_an_authority_that_brokers_may_have_is_taken(tmp_path: Path, extensions: str) -> None:
+    lenient = Authority(tmp_path, extensions)
+    with serving({"/at": POSITION}, lenient.issue("server")) as site:
+        asked = reader(f"{site.url}/at", ca=str(lenient.certificate))
+        assert read_external(asked, NOW_MS, KAFKA) == (Commit("orders", 0, 42),)
+
+
+@pytest.mark.parametrize("ca", [None, "own"])
+def test_every_python_checks_certificates_alike(authority: Authority, ca: str | None) -> None:
+    checks = ssl.VERIFY_X509_TRUSTED_FIRST | ssl.VERIFY_X509_PARTIAL_CHAIN
+    context = trusting(ca and authority.certificate)
+    assert (context.verify_flags, context.verify_mode) == (checks, ssl.CERT_REQUIRED)
+    assert context.check_hostname
 
 
 def test_without_it_or_with_another_the_server_is_refused(issued: Issued, tmp_path: Path) -> None:
