@@ -40,11 +40,11 @@ from retentiond.state.audit_file import log_bytes
 from retentiond.state.operator_actions import read_pause
 from retentiond.state.state import State, read_held, read_last_complete, write_held
 from retentiond.state.state_dir import usable_bytes
-from retentiond.tell import logs, metric_definitions
+from retentiond.tell import logs
 from retentiond.tell.causes import Causes, sentence_of
 from retentiond.tell.exposition import Exposition
 from retentiond.tell.logs import log_report, log_settled
-from retentiond.tell.metrics import HistoryMetrics, LogMetrics, Metrics
+from retentiond.tell.metrics import Metrics
 from retentiond.tell.page.routes import status_page
 from retentiond.tell.report import CycleReport
 from retentiond.tell.web import STUCK_S, DaemonStatus, application, raise_open_files, serve
@@ -113,20 +113,17 @@ class Daemon:
         self._metrics.observe_config(config)
         self._metrics.restore(read_last_complete(config.state_dir, int(date() * 1000)))
         self._metrics.restore_held(read_held(config.state_dir))
-        self._metrics.observe_pause(is_paused=self._is_paused())
+        figures = self._metrics.daemon
+        figures.paused = self._is_paused()
         raise_open_files()
         self._status = DaemonStatus(config.schedule.interval_ms, clock)
         self._status.pressure_interval_ms = config.schedule.under_pressure_ms
         self._clock = ClockChanges(date, clock)
-        metric_definitions.READY.gauge(registry).set_function(
-            lambda: 0 if self._status.unready() else 1
-        )
-        metric_definitions.AUDIT_LOG_BYTES.gauge(registry).set_function(
-            lambda: log_bytes(config.state_dir)
-        )
-        metric_definitions.STATE_DIR_USABLE.gauge(registry).set_function(
-            lambda: usable_bytes(config.state_dir)
-        )
+        figures.is_ready = lambda: self._status.unready() is None
+        figures.audit_log_bytes = lambda: log_bytes(config.state_dir)
+        figures.state_dir_usable_bytes = lambda: usable_bytes(config.state_dir)
+        figures.history = lambda: self._history.shown
+        figures.dropped_log_lines = logs.dropped_lines
         prometheus_client.ProcessCollector(registry=registry)
         self._exposition = Exposition(registry)
         self._history = HistoryKeeper(config, self._tell_of_history, hourly=Hourly())
@@ -134,8 +131,6 @@ class Daemon:
         app = application(self._status, self._exposition, page)
         self._server = serve(app, config.http, self._status.stuck)
         self._status.history_problem = lambda: self._history.problem
-        registry.register(HistoryMetrics(lambda: self._history.shown))
-        registry.register(LogMetrics(logs.dropped_lines))
         self._engine = self._made(config)
         self._scheduler = make_scheduler()
 
@@ -285,7 +280,7 @@ class Daemon:
             self._causes = Causes()
         self._metrics.observe_cycle(report)
         if self._is_paused():  # an operator may have paused it after the plan
-            self._metrics.observe_pause(is_paused=True)
+            self._metrics.daemon.paused = True
         with suppress(StateError):  # information only: no cycle fails because of it
             write_held(self._state_dir, self._metrics.held())
         self._status.publish(report)
@@ -313,7 +308,7 @@ class Daemon:
             more = {"failures_before": repeats} if repeats else {}
             self._log.error(logs.CYCLE_FAILED, error=str(error), exc_info=exc_info, **more)
         self._metrics.observe_failure()
-        self._metrics.observe_pause(is_paused=self._is_paused())
+        self._metrics.daemon.paused = self._is_paused()
         if isinstance(error, StateOfOtherCluster):
             self._metrics.restore(None)
         self._try_again_after(error)
@@ -349,11 +344,11 @@ class Daemon:
             config = config.model_copy(update={name: getattr(old, name) for name in fixed})
         with self._taking_over:
             self._put_in_force(config)
-        self._metrics.observe_reload(successful=True)
+        self._metrics.daemon.reload_succeeded = True
         self._log.info(logs.CONFIG_RELOADED, dry_run=config.dry_run)
 
     def _refuse(self, error: ConfigError) -> None:
-        self._metrics.observe_reload(successful=False)
+        self._metrics.daemon.reload_succeeded = False
         self._log.error(logs.CONFIG_REFUSED, error=str(error))
 
     def _put_in_force(self, config: Config) -> None:

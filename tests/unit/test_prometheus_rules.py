@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from retentiond.tell.metric_definitions import ALL, HISTOGRAM
+from retentiond.tell.metric import HISTOGRAM
+from retentiond.tell.metrics import ALL
 from tests.support.prometheus import DEPLOYED, ROOT, tool
 
 RULE_FILES = ("recording_rules.yml", "alerts.yml")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
-from retentiond.tell.metric_definitions import ALL, Definition
+from retentiond.tell.metric import Definition
+from retentiond.tell.metrics import ALL
 
 HEAD = """# Metrics
 
@@ -64,7 +66,7 @@ def page() -> str:
     return HEAD + "".join(f"| {' | '.join(_cells(each))} |\n" for each in ALL) + FOOT
 
 
-def _cells(of: Definition) -> Iterator[str]:
+def _cells(of: Definition[Any]) -> Iterator[str]:
     yield f"`{of.name}`"
     yield of.type
     yield ", ".join(f"`{label}`" for label in of.labels)

@@ -1,0 +1,405 @@
+"""The metrics that tell of the last cycle. Each report replaces all of their series, so a topic
+that is gone leaves no stale one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import islice, product
+
+from retentiond.disks.log_dirs import LogDirKey
+from retentiond.disks.pressure import LogDirRelief
+from retentiond.disks.stuck import StuckCause
+from retentiond.formatting import label
+from retentiond.memory.remembered import GroupOnTopic
+from retentiond.model import Outcome, PlanRow, Reason
+from retentiond.tell.answers import TopicAnswer
+from retentiond.tell.metric import COUNTER, GAUGE, Definition, Samples
+from retentiond.tell.pressure import MOST_KEEPERS
+from retentiond.tell.report import CycleReport
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """By topic, since the daemon started."""
+
+    records: Counter[str] = field(default_factory=Counter)
+    bytes_freed: Counter[str] = field(default_factory=Counter)
+    deletions: Counter[tuple[str, str]] = field(default_factory=Counter)  # and outcome
+
+    def add(self, report: CycleReport) -> None:
+        for each in report.answers.partitions:
+            topic = each.row.topic
+            if each.is_deleted_by_us:
+                self.records[topic] += each.records
+            if each.outcome is not None:
+                self.deletions[topic, each.outcome.outcome] += 1
+        self.bytes_freed.update(report.disk.freed_bytes)
+        topics = {each.topic for each in report.answers.topics}
+        for counts in (self.records, self.bytes_freed):
+            for topic in counts.keys() - topics:
+                del counts[topic]
+        for key in [each for each in self.deletions if each[0] not in topics]:
+            del self.deletions[key]
+
+
+@dataclass(frozen=True, slots=True)
+class CycleFigures:
+    """A report, and what holds beyond it. ``held_by_topic`` and ``held_by_group``: for how many
+    seconds, by reason."""
+
+    report: CycleReport
+    totals: Totals
+    held_by_topic: Mapping[tuple[str, Reason], float]
+    held_by_group: Mapping[tuple[str, Reason], float]
+
+    @property
+    def topics(self) -> list[str]:
+        return [each.topic for each in self.report.answers.topics]
+
+    @property
+    def relief(self) -> dict[LogDirKey, LogDirRelief]:
+        """By log directory under pressure."""
+        return {each.log_dir.key: each for each in self.report.disk.relief or ()}
+
+
+Figures = Callable[[CycleFigures], Samples]
+
+
+def _partitions(figure: Callable[[PlanRow], int | None]) -> Figures:
+    return lambda cycle: (
+        ((row.topic, str(row.partition)), figure(row)) for row in cycle.report.plan.rows
+    )
+
+
+def _topics(figure: Callable[[TopicAnswer], float | None]) -> Figures:
+    return lambda cycle: (((each.topic,), figure(each)) for each in cycle.report.answers.topics)
+
+
+def _totals(counts: Callable[[Totals], Counter[str]]) -> Figures:
+    """Every topic has one from its first cycle on, with 0, so that `rate` sees its first step."""
+    return lambda cycle: (((topic,), counts(cycle.totals)[topic]) for topic in cycle.topics)
+
+
+def _groups_on_topics(figures: Mapping[GroupOnTopic, float]) -> Samples:
+    return (((at.topic, label(at.group_id)), value) for at, value in sorted(figures.items()))
+
+
+def _names(figures: Mapping[str, float], *, per: float = 1) -> Samples:
+    return (((label(name),), value / per) for name, value in sorted(figures.items()))
+
+
+def _counted(keys: Iterable[tuple[str, ...]]) -> Samples:
+    return sorted(Counter(keys).items())
+
+
+def _log_dirs(figures: Iterable[tuple[LogDirKey, float]]) -> Samples:
+    return (((str(broker), path), value) for (broker, path), value in figures)
+
+
+def _relief(figure: Callable[[LogDirRelief], int]) -> Figures:
+    return lambda cycle: _log_dirs((key, figure(each)) for key, each in cycle.relief.items())
+
+
+def _under_pressure(cycle: CycleFigures) -> Samples:
+    disk = cycle.report.disk
+    known = [each.key for each in disk.space if disk.relief is not None]
+    return _log_dirs((key, key in cycle.relief) for key in known)
+
+
+def _kept_on_log_dirs(cycle: CycleFigures) -> Samples:
+    return (
+        ((str(broker), log_dir, label(group)), kept)
+        for (broker, log_dir), each in cycle.relief.items()
+        for group, kept in islice(each.kept_bytes.items(), MOST_KEEPERS)
+    )
+
+
+def _owners(cycle: CycleFigures) -> Samples:
+    return (
+        ((each.topic, label(each.owner)), 1)
+        for each in cycle.report.answers.topics
+        if each.owner is not None
+    )
+
+
+CYCLE_METRICS: tuple[Definition[CycleFigures], ...] = (
+    Definition(
+        "retentiond_records_deleted_total",
+        COUNTER,
+        "Records deleted since the daemon started.",
+        ("topic",),
+        _totals(lambda totals: totals.records),
+    ),
+    Definition(
+        "retentiond_deletions_total",
+        COUNTER,
+        f"Approved deletions, one for each partition, by outcome: {', '.join(Outcome)}.",
+        ("topic", "outcome"),
+        lambda cycle: (
+            (labels, cycle.totals.deletions[labels]) for labels in product(cycle.topics, Outcome)
+        ),
+    ),
+    Definition(
+        "retentiond_partitions",
+        GAUGE,
+        "Partitions of enabled topics, by the last cycle's verdict and reason.",
+        ("topic", "verdict", "reason"),
+        lambda cycle: _counted(
+            (row.topic, row.verdict, row.reason) for row in cycle.report.plan.rows
+        ),
+    ),
+    Definition(
+        "retentiond_topic_owner_info",
+        GAUGE,
+        "1 for each enabled topic that a team's policy file covers, with that file's owner.",
+        ("topic", "owner"),
+        _owners,
+    ),
+    Definition(
+        "retentiond_log_start_offset",
+        GAUGE,
+        "Log start offset: the first offset that a consumer can read.",
+        ("topic", "partition"),
+        _partitions(lambda row: row.log_start_offset),
+    ),
+    Definition(
+        "retentiond_high_watermark",
+        GAUGE,
+        "High watermark: one past the last readable record.",
+        ("topic", "partition"),
+        _partitions(lambda row: row.high_watermark),
+    ),
+    Definition(
+        "retentiond_min_committed_offset",
+        GAUGE,
+        "Smallest committed offset of all relevant groups; absent if it is not known.",
+        ("topic", "partition"),
+        _partitions(lambda row: row.min_committed_offset),
+    ),
+    Definition(
+        "retentiond_cutoff_offset",
+        GAUGE,
+        "Cutoff: the first offset that the rule keeps; absent if it is not known.",
+        ("topic", "partition"),
+        _partitions(lambda row: row.cutoff),
+    ),
+    Definition(
+        "retentiond_reclaimable_records",
+        GAUGE,
+        "Records that may be deleted and are still there after the last cycle.",
+        ("topic",),
+        _topics(lambda topic: topic.reclaimable_records),
+    ),
+    Definition(
+        "retentiond_log_records",
+        GAUGE,
+        "Records from log start offset to high watermark, over the partitions whose offsets are "
+        "known; absent if there are none.",
+        ("topic",),
+        _topics(lambda topic: topic.known_log_records),
+    ),
+    Definition(
+        "retentiond_slowest_group_lag_records",
+        GAUGE,
+        "Records from the smallest committed offset to the high watermark, over the partitions "
+        "whose offsets are known; absent if there are none.",
+        ("topic",),
+        _topics(lambda topic: topic.slowest_group_lag),
+    ),
+    Definition(
+        "retentiond_binding_group_lag_records",
+        GAUGE,
+        "Records that only this group keeps, summed over the partitions that it binds: from its"
+        " committed offset (without one, from the log start offset) up to the next bound, which is"
+        " another group, the consumed retention or the end.",
+        ("topic", "group"),
+        lambda cycle: _groups_on_topics(cycle.report.lag.kept),
+    ),
+    Definition(
+        "retentiond_forced_retention_margin_seconds",
+        GAUGE,
+        "Time until Kafka's own retention by age reaches records that the group has not read, on "
+        "the partition where that is soonest; negative: loss. Absent if the group has no lag or "
+        "has never committed, or if retention.ms is unlimited.",
+        ("topic", "group"),
+        lambda cycle: _groups_on_topics(cycle.report.lag.margins),
+    ),
+    Definition(
+        "retentiond_forced_retention_seconds",
+        GAUGE,
+        "The topic's forced retention by age (retention.ms); absent if it is unlimited or unknown.",
+        ("topic",),
+        lambda cycle: _names(cycle.report.standing.forced_retention_ms, per=1000),
+    ),
+    Definition(
+        "retentiond_group_last_commit_timestamp_seconds",
+        GAUGE,
+        "When one of the group's commits on an enabled topic was last seen to move, in epoch "
+        "seconds; if none has moved yet, when the group was first seen.",
+        ("group",),
+        lambda cycle: _names(cycle.report.standing.last_commit_ms, per=1000),
+    ),
+    Definition(
+        "retentiond_group_live",
+        GAUGE,
+        "1 if a group with commits on enabled topics has members, 0 if it has none now; absent "
+        "for an external reader, and if that can't be read.",
+        ("group",),
+        lambda cycle: _names(cycle.report.standing.is_live),
+    ),
+    Definition(
+        "retentiond_group_vanished_seconds",
+        GAUGE,
+        "For how long a remembered group has been missing, as far as that was observed; absent for "
+        "groups that exist.",
+        ("group",),
+        lambda cycle: _names(cycle.report.standing.vanished_ms, per=1000),
+    ),
+    Definition(
+        "retentiond_topic_held_seconds",
+        GAUGE,
+        "The longest time for which one and the same partition of the topic has been held for "
+        "this reason without a break; never for limit_reached. Failed cycles and restarts are no "
+        "break; the time of a restart does not count.",
+        ("topic", "reason"),
+        lambda cycle: sorted(cycle.held_by_topic.items()),
+    ),
+    Definition(
+        "retentiond_group_held_seconds",
+        GAUGE,
+        "By group, for the reasons that a group causes: the longest time for which one of the "
+        "partitions that the group holds now has been held for this reason without a break.",
+        ("group", "reason"),
+        lambda cycle: (
+            ((label(group), reason), seconds)
+            for (group, reason), seconds in sorted(cycle.held_by_group.items())
+        ),
+    ),
+    Definition(
+        "retentiond_log_size_bytes",
+        GAUGE,
+        "Bytes that the topic takes on the disks of all replicas; absent if they are not known.",
+        ("topic",),
+        _topics(lambda topic: topic.size.local),
+    ),
+    Definition(
+        "retentiond_predicted_bytes",
+        GAUGE,
+        "Estimated bytes that the last plan's deletions free on the disks of all replicas; absent "
+        "if they are not known.",
+        ("topic",),
+        _topics(lambda topic: topic.frees.local),
+    ),
+    Definition(
+        "retentiond_remote_log_size_bytes",
+        GAUGE,
+        "Bytes of a tiered topic in remote storage, by estimate; absent for other topics, and if "
+        "it is not known.",
+        ("topic",),
+        _topics(lambda topic: topic.size.remote if topic.is_tiered else None),
+    ),
+    Definition(
+        "retentiond_predicted_remote_bytes",
+        GAUGE,
+        "Bytes in remote storage that the last plan's deletions free, by estimate; absent for "
+        "topics that are not tiered, and if it is not known.",
+        ("topic",),
+        _topics(lambda topic: topic.frees.remote if topic.is_tiered else None),
+    ),
+    Definition(
+        "retentiond_bytes_freed_total",
+        COUNTER,
+        "Bytes that deletions have freed on the disks of all replicas since the daemon started, "
+        "by the sizes that brokers report.",
+        ("topic",),
+        _totals(lambda totals: totals.bytes_freed),
+    ),
+    Definition(
+        "retentiond_stuck_retention_partitions",
+        GAUGE,
+        f"Partitions whose retention is stuck on a broker, by cause: {', '.join(StuckCause)}.",
+        ("topic", "cause"),
+        lambda cycle: _counted((each.at.topic, each.cause) for each in cycle.report.disk.stuck),
+    ),
+    Definition(
+        "retentiond_orphan_log_partitions",
+        GAUGE,
+        "Orphan partitions in a broker's log directory: the cluster's metadata do not assign them "
+        "to the broker.",
+        ("broker", "log_dir"),
+        lambda cycle: _log_dirs((each[:2], each.partitions) for each in cycle.report.disk.orphans),
+    ),
+    Definition(
+        "retentiond_orphan_log_partition_size_bytes",
+        GAUGE,
+        "Bytes of the orphan partitions in a broker's log directory.",
+        ("broker", "log_dir"),
+        lambda cycle: _log_dirs((each[:2], each.size_bytes) for each in cycle.report.disk.orphans),
+    ),
+    Definition(
+        "retentiond_log_dir_total_bytes",
+        GAUGE,
+        "Size of the disk that a log directory lies on; absent before Kafka 3.3 (KIP-827).",
+        ("broker", "log_dir"),
+        lambda cycle: _log_dirs((each.key, each.total_bytes) for each in cycle.report.disk.space),
+    ),
+    Definition(
+        "retentiond_log_dir_usable_bytes",
+        GAUGE,
+        "Bytes that the broker may still write on the disk of a log directory; absent before Kafka "
+        "3.3 (KIP-827).",
+        ("broker", "log_dir"),
+        lambda cycle: _log_dirs((each.key, each.usable_bytes) for each in cycle.report.disk.space),
+    ),
+    Definition(
+        "retentiond_log_dir_full_seconds",
+        GAUGE,
+        "Seconds until the disk of a log directory is full if it fills as in the last day, 0 once "
+        "it is full; absent while it is not filling, and until it was seen for an hour.",
+        ("broker", "log_dir"),
+        lambda cycle: _log_dirs(sorted(cycle.report.disk.until_full_s.items())),
+    ),
+    Definition(
+        "retentiond_log_dir_under_pressure",
+        GAUGE,
+        "1 while the log directory is under pressure, else 0; absent without disk_pressure, and if "
+        "its space is not known.",
+        ("broker", "log_dir"),
+        _under_pressure,
+    ),
+    Definition(
+        "retentiond_log_dir_planned_bytes",
+        GAUGE,
+        "Log directory under pressure: bytes that the plan's deletions free on its disk, by "
+        "estimate.",
+        ("broker", "log_dir"),
+        _relief(lambda relief: relief.planned_bytes),
+    ),
+    Definition(
+        "retentiond_log_dir_short_bytes",
+        GAUGE,
+        "Log directory under pressure: bytes that are missing after the plan's deletions, because "
+        "nothing more may be deleted. 0: the plan frees enough, or will once a pause ends or a "
+        "limit allows it.",
+        ("broker", "log_dir"),
+        _relief(lambda relief: relief.short_bytes),
+    ),
+    Definition(
+        "retentiond_log_dir_kept_bytes",
+        GAUGE,
+        "Log directory under pressure: bytes there that a group keeps, because it has yet to read "
+        "them; for the ten groups with the most.",
+        ("broker", "log_dir", "group"),
+        _kept_on_log_dirs,
+    ),
+    Definition(
+        "retentiond_groups",
+        GAUGE,
+        "Groups of the cluster, by kind and state (live, empty, vanished, unreadable).",
+        ("kind", "state"),
+        lambda cycle: _counted(cycle.report.group_states.values()),
+    ),
+)
+"""In the order of the documentation."""
