@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, Self
 
 from pydantic import ConfigDict, Field, PrivateAttr, model_validator
@@ -28,6 +29,7 @@ from retentiond.config.values import (
     SparkMaster,
     Text,
     TextOrNull,
+    check_history_folder,
     missing,
     refused,
 )
@@ -218,6 +220,17 @@ class Config(Section):
     def _topics_somewhere(self) -> Self:
         if not self.topics and self.policies is None:
             raise refused(missing(type(self).model_fields["topics"].description), "topics")
+        return self
+
+    @model_validator(mode="after")
+    def _history_somewhere(self) -> Self:
+        if not self.history.enabled:
+            return self
+        if self.history.path is None:
+            check_history_folder(self.state_dir, "or set history.path", "state_dir")
+        elif "://" not in self.history.path:
+            without = "or set history.enabled to false"
+            check_history_folder(Path(self.history.path), without, "history", "path")
         return self
 
     def model_post_init(self, context: Any) -> None:

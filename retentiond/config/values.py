@@ -6,6 +6,7 @@ A type reads a `Scalar` of the file, or the plain Python value in its place.
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -187,6 +188,21 @@ def _folder_or_store(value: object) -> str:
             "a bucket and a path, without credentials)"
         )
     return place
+
+
+_MISREAD_IN_URLS = re.compile(r"[\x00-\x1f\x7f%\[\\\]^|\ud800-\udfff]")
+"""deltalake names its files by URLs, and quotes these characters wrongly or not at all."""
+
+
+def check_history_folder(place: Path, otherwise: str, *below: str) -> None:
+    """Raises an error of what lies ``below`` if the history can't be kept in this folder."""
+    if found := _MISREAD_IN_URLS.search(os.path.realpath(place)):  # deltalake follows links
+        raise refused(
+            f"its whole path has the character {found[0]!r}, and the history's table can't be kept "
+            "below a folder whose name has %, [, ], ^, |, a backslash or a control character; "
+            f"choose another folder, {otherwise}",
+            *below,
+        )
 
 
 def _local_file_or_address(value: object) -> str:

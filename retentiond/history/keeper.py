@@ -187,7 +187,7 @@ class HistoryKeeper:
             self._write()
         except HistoryUnavailable as error:
             self._failed(error)
-        except Exception as error:  # noqa: BLE001 - a bug must not end the thread in silence
+        except BaseException as error:  # noqa: BLE001 - nothing may end the thread in silence
             self._failed(_bug(error))
         else:
             self._succeeded()
@@ -302,6 +302,6 @@ class HistoryKeeper:
         self._reported_kind = kind
 
 
-def _bug(error: Exception) -> HistoryUnavailable:
+def _bug(error: BaseException) -> HistoryUnavailable:
     problem = f"the history can't be written ({type(error).__name__}: {error})"
     return HistoryUnavailable(f"{problem}; please report this", kind="bug")

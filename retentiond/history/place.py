@@ -21,6 +21,9 @@ SECRETS = ("SECRET", "TOKEN", "KEY", "PASSWORD", "SAS")
 
 TERMINAL_CODES = re.compile(r"\x1b\[[0-9;]*m|[\u21b3]")
 
+AS_NAMED = {"__globPaths__": "false"}
+"""An option of Spark's reader: a path is a name, and no glob."""
+
 MOST_CHARS = 300
 """The greatest length of another library's error that is shown."""
 
@@ -37,16 +40,34 @@ def is_remote(place: str) -> bool:
     return "://" in place
 
 
+def uri_for_spark(path: str) -> str:
+    """A file as Spark takes it: without a scheme it would be one of Hadoop's default file system.
+    Hadoop decodes no ``%``, and takes a name as it is."""
+    return path if is_remote(path) else f"file://{path}"
+
+
 def store_options(place: str) -> dict[str, str] | None:
     """The options of an object store. Credentials come from the environment alone."""
     return dict(STORE) if is_remote(place) else None
 
 
 @contextmanager
+def panics_raised() -> Iterator[None]:
+    """A panic of deltalake is no `Exception`, and no name of its class can be imported."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise DeltaError(f"deltalake has failed: {error}") from error
+
+
+@contextmanager
 def errors_explained(place: str) -> Iterator[None]:
     """Turns errors of the store and of files into `HistoryUnavailable`."""
     try:
-        yield
+        with panics_raised():
+            yield
     except HistoryUnavailable:
         raise
     except TableNotFoundError as error:

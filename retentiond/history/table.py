@@ -45,7 +45,14 @@ from retentiond.history.damage import (
     mend_log,
 )
 from retentiond.history.packing import FILE_SCHEMA, PACKED, ROW_GROUP, WRITER
-from retentiond.history.place import errors_explained, is_remote, location, store_options
+from retentiond.history.place import (
+    errors_explained,
+    is_remote,
+    location,
+    panics_raised,
+    store_options,
+    uri_for_spark,
+)
 from retentiond.history.schema import SCHEMA
 
 if TYPE_CHECKING:
@@ -206,9 +213,9 @@ class HistoryTable:
         return map(HistoryFile, *columns)
 
     def uris(self, files: Iterable[HistoryFile]) -> list[str]:
-        """The files' full paths, or an object store's URLs. Their last folder is
-        ``day=2026-11-23``; the files themselves don't have this column."""
-        return [f"{self.place.rstrip('/')}/{file.path}" for file in files]
+        """The files as Spark takes them. Their last folder is ``day=2026-11-23``; the files
+        themselves don't have this column."""
+        return [uri_for_spark(f"{self.place.rstrip('/')}/{file.path}") for file in files]
 
     def query(self, sql: str) -> pa.Table:
         """The rows of a query in DataFusion's SQL, where the table's name is ``history``. Damaged
@@ -220,7 +227,8 @@ class HistoryTable:
         if condition := self._without_damaged(" WHERE "):
             sound = f"(SELECT * FROM history{condition}) AS history"
             sql = sql.replace("FROM history", f"FROM {sound}")
-        return self._stream(sql).read_all()
+        with panics_raised():
+            return self._stream(sql).read_all()
 
     def _stream(self, sql: str) -> pa.RecordBatchReader:
         result = QueryBuilder().register("history", self._table).execute(sql)
@@ -286,8 +294,9 @@ class HistoryTable:
             f"{self._without_damaged(' AND ')}"
         )
         try:
-            for _ in self._stream(sql):
-                pass
+            with panics_raised():
+                for _ in self._stream(sql):
+                    pass
         except (OSError, DeltaError, pa.ArrowException, ValueError) as error:
             return damage_of_error(error)
         return None

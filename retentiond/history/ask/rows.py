@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from retentiond.config import Spark
 from retentiond.errors import HistoryUnavailable
 from retentiond.history.ask.past import EntrySelection, Past
-from retentiond.history.place import shown, store_options
+from retentiond.history.place import AS_NAMED, shown, store_options
 from retentiond.history.schema import SCHEMA, RowKind
 from retentiond.history.table import HistoryFile
 from retentiond.spark.session import CONNECT_SCHEME, SPARK_FAILURES, SparkSessions
@@ -130,7 +130,8 @@ def recorded_rows(
     ]
     if past.is_local:
         ddl = ", ".join(f"`{field.name}` {SPARK_TYPES[field.type]}" for field in SCHEMA)
-        all_rows = session.read.schema(ddl).parquet(*past.table.uris(files))
+        reader = session.read.options(**AS_NAMED).schema(ddl)
+        all_rows = reader.parquet(*past.table.uris(files))
     else:
         needed = ["entry", "kind", "cluster_id", *columns]
         all_rows = _read_by_workers(past, session, files, kind, needed)

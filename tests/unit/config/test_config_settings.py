@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,28 @@ def test_any_other_master_is_refused_and_not_shown(master: str) -> None:
     assert str(caught.value) == (
         "spark.master: expected local[N], spark://…, sc://… (Spark Connect) or k8s://…"
     )
+
+
+@pytest.mark.parametrize("character", ["%", "[", "]", "^", "|", "\\", "\t", "\x7f"])
+@pytest.mark.parametrize("setting", ["state_dir", "history.path"])
+def test_a_folder_that_deltalake_would_misread_is_refused(setting: str, character: str) -> None:
+    name = json.dumps(f"/srv/a{character}41b/c")
+    is_state = setting == "state_dir"
+    written = f"state_dir: {name}" if is_state else f"history: {{path: {name}}}"
+    with pytest.raises(ConfigError) as caught:
+        with_setting(written)
+    assert caught.value.path == setting
+    assert f"has the character {character!r}" in str(caught.value)
+    if is_state:  # which is fine without a history, or with one elsewhere
+        with_setting(f"{written}\nhistory: {{enabled: false}}")
+        with_setting(f"{written}\nhistory: {{path: /srv/history}}")
+
+
+def test_a_link_to_such_a_folder_is_refused_too(tmp_path: Path) -> None:
+    (tmp_path / "a[1]").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "a[1]")
+    with pytest.raises(ConfigError, match=r"^state_dir: "):
+        with_setting(f"state_dir: {tmp_path / 'link'}")
 
 
 @pytest.mark.parametrize(

@@ -211,13 +211,32 @@ def test_a_problem_is_told_once_for_each_cause_and_its_end_once(tmp_path: Path) 
     assert status.bytes == sum(each.size_bytes for each in HistoryTable.open(place).files())
 
 
-def test_a_bug_is_told_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize("error", [ZeroDivisionError("a bug"), SystemExit(1), GeneratorExit()])
+def test_whatever_ends_the_thread_is_counted_and_told(tmp_path: Path, error: BaseException) -> None:
     cycles = Cycles(str(tmp_path))
+
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("retentiond.history.keeper.rows_of", lambda *_, **__: 1 / 0)
+        patch.setattr("retentiond.history.keeper.rows_of", fail)
         cycles.one(World())
     (told,) = cycles.told
+    assert type(error).__name__ in str(told)
     assert "please report" in str(told)
+    assert (cycles.keeper.status.failures, cycles.keeper.problem) == (1, str(told))
+
+
+def test_a_panic_of_deltalake_is_counted_and_told(tmp_path: Path) -> None:
+    """A link may lead elsewhere than when the configuration was read. A panic is no `Exception`."""
+    place, misread = tmp_path / "history", tmp_path / "x[1]"
+    cycles = Cycles(str(place))
+    misread.mkdir()
+    place.symlink_to(misread)
+    cycles.one(World())
+    (told,) = cycles.told
+    assert "deltalake has failed: Invalid object store url" in str(told)
+    assert (cycles.keeper.status.failures, cycles.keeper.problem) == (1, str(told))
 
 
 def test_another_cluster_has_entries_of_its_own(tmp_path: Path) -> None:

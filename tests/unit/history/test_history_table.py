@@ -15,7 +15,7 @@ import pytest
 from deltalake import DeltaTable
 
 from retentiond.errors import HistoryUnavailable
-from retentiond.history.place import location
+from retentiond.history.place import AS_NAMED, location
 from retentiond.history.schema import SCHEMA
 from retentiond.history.table import HistoryTable
 from retentiond.spark.session import SparkSessions
@@ -149,6 +149,23 @@ def test_what_spark_reads_once_days_are_put_together(
         exec(at_place(with_spark, tmp_path), {"DeltaTable": DeltaTable, "spark": session})
     (count,) = re.findall(r"billing\|\s*(\d+)\|", capfd.readouterr().out)
     assert int(count) == sum(row["kind"] == "commit" for row in rows_in(str(tmp_path)))
+
+
+@pytest.mark.parametrize("name", ["{y}", "a,b c {d,e}#f?g*h'i\"j:k~&;+"])
+def test_a_name_that_means_something_to_urls_and_globs(
+    tmp_path: Path, spark: SparkSessions, name: str
+) -> None:
+    """Spark reads what `Cycles` has written there, on a Hadoop host too, and nothing beside it."""
+    place = tmp_path / name / "history"
+    cycles, beside = Cycles(str(place)), Cycles(str(tmp_path / "y" / "history"))
+    for each in (cycles, beside):
+        each.one(World())
+    assert cycles.told == []
+    table = HistoryTable.open(place)
+    with spark.use() as session:
+        reader = session.read.options(**AS_NAMED | {"fs.defaultFS": "hdfs://namenode.invalid:9000"})
+        read = reader.parquet(*table.uris(table.files()))
+        assert read.count() == len(rows_in(place))
 
 
 def at_place(code: str, place: Path) -> str:
