@@ -370,11 +370,17 @@ def undone(plan: Plan, outcomes: Iterable[DeletionOutcome]) -> tuple[str, ...]:
     if plan.dry_run:
         return ()
     told = tuple(outcomes)
-    turned_down = turned_down_rows(plan) if plan.guard_problems or not told else ()
     return (
         *(each.error or each.outcome.value for each in told if each.is_undone),
-        *(f"the guard turned it down: {row.detail}" for row in turned_down),
+        *(f"the guard turned it down: {row.detail}" for row in unproven_rows(plan, told)),
     )
+
+
+def unproven_rows(plan: Plan, outcomes: Sequence[DeletionOutcome]) -> tuple[PlanRow, ...]:
+    """The planned deletions that count as not done for want of a second reading."""
+    if plan.dry_run or (outcomes and not plan.guard_problems):
+        return ()
+    return turned_down_rows(plan)
 
 
 def turned_down_rows(plan: Plan) -> tuple[PlanRow, ...]:

@@ -84,8 +84,8 @@ DAEMON_METRICS: tuple[Definition[DaemonFigures], ...] = (
     Definition(
         "retentiond_ready",
         GAUGE,
-        "1 while /readyz says ready, else 0. Ready: a complete cycle within three intervals, or "
-        "within three times what the last one took.",
+        "1 while /readyz says ready, else 0. Ready: a cycle with complete evidence within three "
+        "intervals, or within three times what it took, whatever became of its deletions.",
         samples=single(lambda daemon: daemon.is_ready()),
     ),
     Definition(

@@ -23,6 +23,7 @@ from retentiond.model import (
     result_of,
     turned_down_rows,
     undone,
+    unproven_rows,
 )
 from retentiond.snapshot import ABSENT, Snapshot
 from retentiond.tell.answers import ClusterAnswer, PartitionAnswer, TopicAnswer, cluster_answer
@@ -106,6 +107,12 @@ class CycleReport:
     def result(self) -> str:
         """``ok``, ``incomplete`` or ``failed``, see `result_of`."""
         return result_of(self.plan, self.outcomes.values(), self.failure)
+
+    @property
+    def evidence_complete(self) -> bool:
+        """Whether both readings saw everything, whatever became of the requests."""
+        plan, outcomes = self.plan, tuple(self.outcomes.values())
+        return self.failure is None and plan.complete and not unproven_rows(plan, outcomes)
 
     @property
     def undone(self) -> tuple[str, ...]:

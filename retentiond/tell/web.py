@@ -34,8 +34,8 @@ from retentiond.tell.report import CycleReport, document
 from retentiond.tell.web_security import BasicAuth, Certificate
 
 READY_INTERVALS = 3
-"""The daemon is ready if a complete cycle began within so many intervals, or within so many times
-the duration of that cycle."""
+"""The daemon is ready if a cycle with complete evidence began within so many intervals, or within
+so many times the duration of that cycle."""
 
 STUCK_S = 300.0
 """A cycle without a sign of life for so long is stuck. Every request and every step has a shorter
@@ -75,7 +75,7 @@ class DaemonStatus:
         self.report = report
         self.problem = None
         self.needs_restart = None  # an operator has put the files of the state back
-        if report.result == "ok":
+        if report.evidence_complete:
             took_s = sum(report.seconds.values())
             self._last_complete = _CompleteCycle(self.clock() - took_s, took_s)
 
@@ -95,7 +95,8 @@ class DaemonStatus:
         return f"{sign} for {silent_s:.0f} s"
 
     def unready(self) -> str | None:
-        """Why there is no recent complete cycle; None if there is one."""
+        """Why no recent cycle had complete evidence; None if one had. What became of its requests
+        doesn't count: one topic without a right makes no daemon unready."""
         if self.needs_restart:
             return self.needs_restart
         last = self._last_complete
@@ -111,7 +112,7 @@ class DaemonStatus:
         return "; ".join([why, *([self.problem] if self.problem else problems)])
 
     def ready(self) -> str:
-        """What /readyz says while there is a recent complete cycle. The last cycle may have been
+        """What /readyz says while there is recent complete evidence. The last cycle may have been
         incomplete, or paused."""
         if self.report is None:
             return "ready"
@@ -120,7 +121,7 @@ class DaemonStatus:
 
 
 class _CompleteCycle(NamedTuple):
-    """When a complete cycle began and how long it took, by `DaemonStatus.clock`."""
+    """When a cycle with complete evidence began, and how long it took, by `DaemonStatus.clock`."""
 
     began_s: float
     took_s: float

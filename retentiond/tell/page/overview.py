@@ -120,7 +120,7 @@ def _cycle_findings(status: DaemonStatus, report: CycleReport | None) -> Iterato
         yield HealthFinding(BAD, "Failing", "the last cycle failed after it had deleted already")
     elif report is None:
         yield HealthFinding(INFO, "Starting", "no cycle has ended yet")
-    elif unready and report.result == "ok":
+    elif unready and report.evidence_complete:
         yield HealthFinding(BAD, "Late", unready)
     if report is None or not report.problems:
         return

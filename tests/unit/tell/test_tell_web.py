@@ -15,6 +15,7 @@ import pytest
 from prometheus_client.registry import CollectorRegistry
 
 from retentiond.errors import ConfigError
+from retentiond.model import Outcome
 from retentiond.tell import web
 from retentiond.tell.exposition import Exposition
 from retentiond.tell.metrics import Metrics
@@ -71,6 +72,15 @@ def test_before_the_first_complete_cycle_it_is_not_ready(site: Site) -> None:
 def test_a_complete_cycle_makes_it_ready(site: Site) -> None:
     site.status.publish(report())
     assert (site.get("/readyz").status_code, site.get("/readyz").text) == (200, "ready\n")
+
+
+@pytest.mark.parametrize("what", [Outcome.FAILED, Outcome.UNKNOWN, Outcome.NOT_ATTEMPTED])
+def test_a_topic_whose_request_is_refused_leaves_it_ready_and_is_named(
+    site: Site, what: Outcome
+) -> None:
+    site.status.publish(report([row("orders")], [outcome("orders", what=what)]))
+    assert site.get("/readyz").status_code == 200
+    assert site.get("/readyz").text == f"ready; 1 of 1 deletions not done: why it is {what}\n"
 
 
 def test_while_it_is_paused_it_is_ready_and_says_so(site: Site) -> None:
