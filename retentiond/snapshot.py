@@ -6,7 +6,7 @@ them by position, because Spark is several times faster on integers than on name
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
@@ -133,7 +133,7 @@ class GroupReading:
     problem: Failure | None = None
     is_streams_classic: bool = False  # a classic group of Kafka Streams: its changelogs are unknown
     is_connect: bool = False  # workers of Kafka Connect: what source connectors read is unknown
-    namesake_of: str | None = None  # the name of a reader whose own one another reader has now
+    namesake_of: str | None = None  # its name, where another reader has that as its id
 
     @property
     def name(self) -> str:
@@ -165,9 +165,13 @@ class GroupReading:
         return self.state not in ("Empty", "Dead", VANISHED, ABSENT)
 
 
-def namesake_id(name: str, *, is_external: bool) -> str:
-    """By which a reader goes that has vanished, while another kind of reader has its name."""
-    return f"{name} ({'external' if is_external else 'group'})"
+def namesake_id(name: str, *, is_external: bool, taken: Container[str] = ()) -> str:
+    """The id of a reader whose own name is the id of a reader of the other kind. ``taken``: ids and
+    names of other readers."""
+    group_id = f"{name} ({'external' if is_external else 'group'})"
+    while group_id in taken:
+        group_id += "*"
+    return group_id
 
 
 class GroupTopic(NamedTuple):

@@ -32,6 +32,7 @@ from retentiond.snapshot import (
     Integers,
     PartitionReading,
     Snapshot,
+    namesake_id,
 )
 
 NO_EXTERNAL: Mapping[ExternalReader, Position] = MappingProxyType({})
@@ -93,14 +94,17 @@ def assemble(
 
 def _groups(topics: Sequence[EnabledTopic], listing: GroupListing) -> tuple[GroupReading, ...]:
     """All that are listed, and those that a policy requires."""
-    required = {
+    absent = {group: GroupReading(group, GroupKind.UNKNOWN, ABSENT) for group in _required(topics)}
+    return tuple(reading for _, reading in sorted({**absent, **listing.groups}.items()))
+
+
+def _required(topics: Sequence[EnabledTopic]) -> set[str]:
+    return {
         group
         for topic in topics
         if isinstance(topic.reading.policy, TopicPolicy)
         for group in topic.reading.policy.required_groups
     }
-    absent = {group: GroupReading(group, GroupKind.UNKNOWN, ABSENT) for group in required}
-    return tuple(reading for _, reading in sorted({**absent, **listing.groups}.items()))
 
 
 def external_readers(topics: Sequence[EnabledTopic]) -> frozenset[ExternalReader]:
@@ -117,15 +121,18 @@ def with_external(
 
     Each reads the topics that name it, and has commits on them. A Spark query also has commits on
     its sources that do not name it (`_sources_not_named`). The commits are null where the position
-    is unknown, or where a group has the reader's name.
+    is unknown, or where a group has the reader's name: the reader then goes by `namesake_id`.
     """
+    taken = {*listing.groups, *_required(topics), *(reader.name for reader in external)}
+    ids = {
+        name: namesake_id(name, is_external=True, taken=taken)
+        for name in {reader.name for reader in external} & listing.groups.keys()
+    }
     for topic in topics:
-        for reader in _readers_of(topic):
-            position = NAME_IS_TAKEN if _is_namesake(listing, reader) else external[reader]
-            listing = _with_reader(listing, reader.name, topic, position)
-        for reader, position in _sources_not_named(topic, external):
-            taken = NAME_IS_TAKEN if _is_namesake(listing, reader) else position
-            listing = _with_reader(listing, reader.name, topic, taken)
+        named = ((reader, external[reader]) for reader in _readers_of(topic))
+        for reader, position in (*named, *_sources_not_named(topic, external)):
+            found = NAME_IS_TAKEN if reader.name in ids else position
+            listing = _with_reader(listing, reader.name, ids.get(reader.name), topic, found)
     return listing
 
 
@@ -189,27 +196,30 @@ def _readers_of(topic: EnabledTopic) -> tuple[ExternalReader, ...]:
     return policy.external_readers if isinstance(policy, TopicPolicy) else ()
 
 
-def _is_namesake(listing: GroupListing, reader: ExternalReader) -> bool:
-    group = listing.groups.get(reader.name)
-    return group is not None and group.kind is not GroupKind.EXTERNAL
-
-
 def _with_reader(
-    listing: GroupListing, name: str, topic: EnabledTopic, position: Position
+    listing: GroupListing,
+    name: str,
+    namesake: str | None,
+    topic: EnabledTopic,
+    position: Position,
 ) -> GroupListing:
-    group = listing.groups.get(name) or GroupReading(name, GroupKind.EXTERNAL, EXTERNAL_STATE)
+    """``namesake``: the reader's id, if a group has its name."""
+    group_id = namesake or name
+    group = listing.groups.get(group_id) or GroupReading(
+        group_id, GroupKind.EXTERNAL, EXTERNAL_STATE, namesake_of=name if namesake else None
+    )
     if isinstance(position, Failure):
         group = replace(group, problem=position)
-    commits = {(each.topic, each.partition): each for each in listing.commits.get(name, ())}
+    commits = {(each.topic, each.partition): each for each in listing.commits.get(group_id, ())}
     for commit in _on_topic(topic, position):
         commits[commit.topic, commit.partition] = commit
-    members = listing.members.get(name, GroupMembers(frozenset(), ()))
+    members = listing.members.get(group_id, GroupMembers(frozenset(), ()))
     members = replace(members, topics=members.topics | {topic.reading.name})
     return replace(
         listing,
-        groups={**listing.groups, name: group},
-        commits={**listing.commits, name: tuple(commits.values())},
-        members={**listing.members, name: members},
+        groups={**listing.groups, group_id: group},
+        commits={**listing.commits, group_id: tuple(commits.values())},
+        members={**listing.members, group_id: members},
     )
 
 

@@ -97,10 +97,13 @@ def _of_spark(checkpoint: Path) -> _Position:
 
     ``offsets/N`` holds where batch N ends, and ``commits/N`` says that it is done, unless a crash
     has left it half written: Spark refuses it then, and an operator may have it run batch N again.
-    Each source of the query has a line; those that aren't Kafka's hold something else.
+    Each source of the query has a line; those that aren't Kafka's hold something else. A source
+    that has a dash there has begun nothing, and will begin where ``sources`` says.
     """
     try:
-        done = max(int(file.name) for file in (checkpoint / "commits").iterdir() if _is_batch(file))
+        done = max(
+            int(file.name) for file in (checkpoint / "commits").iterdir() if _is_number(file)
+        )
     except (FileNotFoundError, ValueError):
         raise NoPosition(f"no batch is committed in {checkpoint}") from None
     written_at = _committed_at(checkpoint / "commits" / str(done))
@@ -108,9 +111,17 @@ def _of_spark(checkpoint: Path) -> _Position:
     sources, before = _sources(offsets), offsets.with_name(str(done - 1))
     if before.exists() and len(_sources(before)) > len(sources):
         raise NoPosition(f"{offsets} has fewer sources than the batch before: it may be cut off")
+    folder = checkpoint / "sources"
+    if folder.exists() and any(
+        _is_number(each) and int(each.name) >= len(sources) for each in folder.iterdir()
+    ):
+        raise NoPosition(f"{offsets} has fewer sources than {folder}: it may be cut off")
     next_offsets: dict[str, Any] = {}
-    for line in sources:
-        if (source := _of_kafka(line, offsets)) is not None:
+    for number, line in enumerate(sources):
+        source = (
+            _first_offsets(folder / str(number) / "0") if line == "-" else _of_kafka(line, offsets)
+        )
+        if source is not None:
             for topic, partitions in source.items():
                 if topic in next_offsets:
                     raise NoPosition(f"two sources of {checkpoint} read topic {topic}")
@@ -142,24 +153,37 @@ def _committed_at(file: Path) -> float:
     return written_at
 
 
-def _is_batch(file: Path) -> bool:
+def _is_number(file: Path) -> bool:
     return file.name.isascii() and file.name.isdigit()
 
 
 def _of_kafka(line: str, offsets: Path) -> dict[str, Any] | None:
     """A source's offsets if they are Kafka's: ``{"topic": {"0": 42}}``.
 
-    Every source writes JSON, or a dash while it has no offset. Anything else is half of a line, and
-    whose line is not known.
+    Every source writes JSON. Anything else is half of a line, and whose line is not known.
     """
-    if line == "-":
-        return None
     try:
         source = json.loads(line, object_pairs_hook=_unique)
     except ValueError:
         raise NoPosition(f"{offsets} has a source that is no JSON: it may be cut off") from None
     is_kafka = isinstance(source, dict) and all(isinstance(each, dict) for each in source.values())
     return source if is_kafka else None
+
+
+def _first_offsets(file: Path) -> dict[str, Any]:
+    """Where a source begins that has no offset yet. Kafka's writes that before its first batch,
+    behind a zero byte and a version. Nobody knows which topics any other source reads."""
+    first = None
+    if file.exists():
+        body, _ = _of_file(file)
+        text = body.decode().removeprefix("\0").removeprefix("v1\n")
+        _check_values(text)
+        first = _of_kafka(text, file)
+    if not first:
+        raise NoPosition(
+            f"source {file.parent.name} has no offset yet, and {file} does not say where it begins"
+        )
+    return first
 
 
 def _of_connect(wanted: ConnectOffsets, kafka: Kafka) -> tuple[Commit, ...]:

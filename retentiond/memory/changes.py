@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from retentiond.config import TopicPolicy
 from retentiond.formatting import DAY_MS
 from retentiond.memory.by_partition import ByPartition
 from retentiond.memory.known_readers import KnownReaders
@@ -253,17 +252,10 @@ def _missing_readers(
         return {}
     readable = {topic.name for topic in snapshot.topics if topic.failure is None}
     failed, listed = _failed(snapshot), listed_readers(snapshot)
-    configured = {
-        GroupOnTopic(reader.name, topic.name, is_external=True)
-        for topic in snapshot.topics
-        if isinstance(topic.policy, TopicPolicy)
-        for reader in topic.policy.external_readers  # a group may have its name at present
-    }
     return {
         at: last
         for at, last in known.items()
         if at not in present
-        and at not in configured
         and at.topic in readable
         and at.reader not in failed
         and (last.offsets or at.reader not in listed)
@@ -284,5 +276,5 @@ def _failed(snapshot: Snapshot) -> set[ReaderName]:
     return {
         ReaderName(group.name, group.is_external)
         for group in snapshot.groups
-        if group.failure is not None
+        if group.failure is not None or group.problem is not None
     }

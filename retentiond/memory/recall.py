@@ -118,22 +118,26 @@ def _with_vanished(snapshot: Snapshot, kinds: Mapping[ReaderKey, GroupKind]) -> 
     All groups are sorted by name again, so positions change: a gather knows nothing of the memory,
     and of groups that bind alike Spark takes the smallest position for the first by name.
 
-    A group and an external reader of the same name are two readers. If one has vanished while the
-    other has the name, the vanished one goes by `namesake_id`.
+    A group and an external reader of the same name are two readers. If the other one has the name
+    as its id, the vanished one goes by `namesake_id`.
     """
     readings = {group.group_id: group for group in snapshot.groups}
+    listed = {(each.name, each.is_external) for each in snapshot.groups if each.state != ABSENT}
     names = {name for name, _ in kinds}
     vanished: dict[str, GroupReading] = {}
-    for reader in sorted(kinds):
+    for reader in sorted(kinds.keys() - listed):
         name, is_external = reader
-        of_name = vanished.get(name) or readings.get(name)
-        if of_name is None or of_name.state == ABSENT:
-            vanished[name] = GroupReading(name, kinds[reader], VANISHED)
-        elif of_name.is_external != is_external:
-            group_id = namesake_id(name, is_external=is_external)
-            while group_id in readings or group_id in vanished or group_id in names:
-                group_id += "*"  # so that the id is no other reader's
-            vanished[group_id] = GroupReading(group_id, kinds[reader], VANISHED, namesake_of=name)
+        has_own_name = name not in vanished and (
+            name not in readings or readings[name].state == ABSENT
+        )
+        group_id = (
+            name
+            if has_own_name
+            else namesake_id(name, is_external=is_external, taken={*readings, *vanished, *names})
+        )
+        vanished[group_id] = GroupReading(
+            group_id, kinds[reader], VANISHED, namesake_of=None if has_own_name else name
+        )
     if not vanished:
         return snapshot
     groups = tuple(reading for _, reading in sorted({**readings, **vanished}.items()))

@@ -140,17 +140,22 @@ def test_two_topics_that_name_two_places_alike_have_each_its_own(
     assert of(taken, "lake") == {ORDERS_0: 2, ORDERS_1: 3, CLICKS_0: None}
 
 
-def test_a_reader_with_the_name_of_a_group_makes_its_commits_null_on_its_topics(
+def test_a_reader_with_the_name_of_a_group_is_another_reader_whose_position_is_unclear(
     kafka: FakeCluster, tmp_path: Path
 ) -> None:
     place = position(tmp_path, kafka, {"orders": {"0": 5, "1": 5}})
-    policy = config(entry("orders", **reads(place, name="search")), entry("clicks"))
-    taken = snapshot(kafka, policy)
+    rules = reads(place, name="search")
+    rules["groups"]["required"] = ["search (external)"]  # whoever that is
+    taken = snapshot(kafka, config(entry("orders", **rules), entry("clicks")))
 
-    search = groups(taken)["search"]
-    assert search.kind is GroupKind.CONSUMER
-    assert "a group of the cluster has the same name" in str(search.problem)
-    assert of(taken, "search") == {ORDERS_0: None, ORDERS_1: None, CLICKS_0: 1}
+    assert groups(taken)["search"].kind is GroupKind.CONSUMER
+    assert groups(taken)["search"].problem is None
+    assert of(taken, "search") == {ORDERS_0: 5, CLICKS_0: 1}
+    namesake = groups(taken)["search (external)*"]
+    assert (namesake.name, namesake.kind) == ("search", GroupKind.EXTERNAL)
+    assert "a group of the cluster has the same name" in str(namesake.problem)
+    assert of(taken, "search (external)*") == {ORDERS_0: None, ORDERS_1: None}
+    assert ("search (external)*", "orders") in readers(taken)
 
 
 def test_a_position_on_partitions_that_are_not_there_makes_it_a_reader(

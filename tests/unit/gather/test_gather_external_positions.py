@@ -233,7 +233,7 @@ def test_a_folder_that_is_called_like_a_commit_is_a_failure(tmp_path: Path) -> N
 def test_the_sources_of_a_query_are_read_and_those_that_are_not_kafkas_passed_over(
     tmp_path: Path,
 ) -> None:
-    batch(tmp_path, 0, '{"orders":{"0":42}}', '{"logOffset":3}', "-", "17", '{"clicks":{"2":9}}')
+    batch(tmp_path, 0, '{"orders":{"0":42}}', '{"logOffset":3}', "17", '{"clicks":{"2":9}}')
     assert read_external(of_spark(tmp_path), NOW_MS, KAFKA) == (
         Commit("orders", 0, 42),
         Commit("clicks", 2, 9),
@@ -270,8 +270,60 @@ def test_a_first_batch_has_none_before_to_be_compared_with(tmp_path: Path) -> No
 
 def test_a_query_may_take_another_source(tmp_path: Path) -> None:
     batch(tmp_path, 0, '{"orders":{"0":20,"1":7}}')
-    batch(tmp_path, 1, '{"orders":{"0":42,"1":7}}', "-")
+    batch(tmp_path, 1, '{"orders":{"0":42,"1":7}}', "17")
     assert read_external(of_spark(tmp_path), NOW_MS, KAFKA) == ORDERS
+
+
+def begins(checkpoint: Path, source: int, offsets: str, head: str = "\0v1\n") -> None:
+    """As Spark's Kafka source writes it; before Spark 2.2 without a version."""
+    written(checkpoint / "sources" / str(source) / "0", head + offsets)
+
+
+@pytest.mark.parametrize("head", ["\0v1\n", "\0"])
+@pytest.mark.parametrize("batches", [1, 3])
+def test_a_source_that_has_begun_nothing_counts_with_where_it_will_begin(
+    tmp_path: Path, head: str, batches: int
+) -> None:
+    """Also where the batch under way has an offset of it."""
+    begins(tmp_path, 0, '{"orders":{"0":0}}')
+    begins(tmp_path, 1, '{"clicks":{"0":10,"1":0}}', head)
+    for number in range(batches):
+        batch(tmp_path, number, '{"orders":{"0":80}}', "-")
+    batch(tmp_path, batches, '{"orders":{"0":90}}', '{"clicks":{"0":50,"1":50}}', done=False)
+    assert read_external(of_spark(tmp_path), NOW_MS, KAFKA) == (
+        Commit("orders", 0, 80),
+        Commit("clicks", 0, 10),
+        Commit("clicks", 1, 0),
+    )
+
+
+def test_a_second_source_of_a_topic_that_has_begun_nothing_is_a_failure(tmp_path: Path) -> None:
+    begins(tmp_path, 1, '{"orders":{"0":10}}')
+    batch(tmp_path, 0, '{"orders":{"0":80}}', "-")
+    assert failed(of_spark(tmp_path)).endswith("read topic orders")
+
+
+@pytest.mark.parametrize(
+    "first",
+    [None, "", "\0", "\0v1\n", "\0v1\n{}", '\0v1\n{"orders":{"0":1', '\0v9\n{"orders":{"0":10}}',
+     '\0v1\n{"orders":{"0":-2}}', "v1\n17", 'v1\n{"path":"a"}\n{"path":"b"}', "\0v1\nnull"],
+)  # fmt: skip
+def test_a_source_of_which_nobody_knows_where_it_begins_is_a_failure(
+    tmp_path: Path, first: str | None
+) -> None:
+    batch(tmp_path, 0, '{"clicks":{"0":80}}', "-")
+    (tmp_path / "sources" / "1").mkdir(parents=True)
+    if first is not None:
+        begins(tmp_path, 1, first, "")
+    assert failed(of_spark(tmp_path))
+
+
+def test_a_source_without_a_line_is_a_failure(tmp_path: Path) -> None:
+    """Where a first batch is cut off between two lines, there is none before to compare it with."""
+    begins(tmp_path, 0, '{"orders":{"0":0}}')
+    begins(tmp_path, 1, '{"clicks":{"0":10}}')
+    batch(tmp_path, 0, '{"orders":{"0":80}}')
+    assert failed(of_spark(tmp_path)).endswith("it may be cut off")
 
 
 @pytest.mark.parametrize(
