@@ -1,212 +1,273 @@
-"""Charts by pygal, for a report (a single file) and for the status page (which has its own style).
+"""Charts as SVG, for a report (a single file) and for the status page (which has its own style).
 
-In come lines and bars by name; out goes SVG, in which every name is escaped.
+In come lines and bars by name; out goes SVG without styles and scripts, in which every name is
+escaped. Equal times have equal distances, whatever the distances of the points.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import groupby
-from typing import Any
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import Enum, auto
+from itertools import groupby, pairwise
+from typing import NamedTuple
 
-import pygal
-from pygal.etree import etree
-from pygal.style import Style
+from markupsafe import Markup
 
-from retentiond.formatting import say_count, say_name
+from retentiond.formatting import HOUR_MS, say_name
 from retentiond.history.hourly import Values
 
 MOST_LINES = 8
 """How many lines of a chart have a name. All others are summed up in one line."""
 
-PALETTE = ("#4878d0", "#ee854a", "#3a9d5d", "#d65f5f", "#956cb4", "#8c613c", "#dc7ec0", "#7f8c3b")
-
-_LOOK: dict[str, Any] = {
-    "background": "transparent",
-    "plot_background": "transparent",
-    "foreground": "currentColor",
-    "foreground_strong": "currentColor",
-    "foreground_subtle": "currentColor",
-    "font_family": "system-ui, sans-serif",
-    "opacity": ".75",
-    "opacity_hover": ".95",
-    "guide_stroke_color": "#8886",
-    "major_guide_stroke_color": "#8886",
-    "colors": (*PALETTE, "#888888"),
-}
-"""``currentColor`` is the colour of the page's text, so it suits a light and a dark page."""
-
-
-def _style(label_px: int, title_px: int) -> Style:
-    sizes = dict.fromkeys(("label", "major_label", "legend"), label_px) | {"title": title_px}
-    return Style(**_LOOK, **{f"{name}_font_size": size for name, size in sizes.items()})
-
-
-REPORT_LOOK = {
-    "style": _style(14, 17),
-    "width": 640,
-    "height": 400,
-    "margin_right": 50,  # the last label of the time is centred on the end of the axis
-    "legend_at_bottom": True,
-    "legend_at_bottom_columns": 2,
-    "truncate_legend": 32,
-    "x_labels_major_count": 4,
-}
-"""For a report: style and legend are part of the picture."""
-
-INLINE_LOOK = {
-    "style": _style(12, 15),
-    "css": [],
-    "width": 340,
-    "height": 160,
-    "margin": 6,
-    "min_scale": 3,
-    "max_scale": 5,
-    "show_legend": False,
-    "allow_interruptions": True,
-}
-"""For the status page: small, because the page has style and legend."""
-
-REMOVED_ELEMENTS = ("style", "script", "title", "desc", etree.Comment)
-REMOVED_CLASSES = ("text-overlay", "tooltip-overlay")
-"""Removed from a chart in the status page: the page forbids styles and scripts, and doesn't show
-the other elements."""
-
-LONG_FRACTION = re.compile(r"(\d\.\d)\d+")
+PALETTE = (
+    *("#4878d0", "#ee854a", "#3a9d5d", "#d65f5f", "#956cb4", "#8c613c", "#dc7ec0", "#7f8c3b"),
+    "#888888",
+)
+"""The last one is for all others. The status page has its own, by the classes ``colour-0`` …"""
 
 MOST_STEPS = 5
-"""How many steps an axis of bytes has."""
+"""How many steps an axis has."""
+
+MINUTE_MS, DAY_MS = HOUR_MS // 60, 24 * HOUR_MS
+
+TIME_STEPS_MS = (
+    *(seconds * 1000 for seconds in (1, 5, 15, 30)),
+    *(minutes * MINUTE_MS for minutes in (1, 2, 5, 15, 30)),
+    *(hours * HOUR_MS for hours in (1, 3, 6, 12)),
+    *(days * DAY_MS for days in (1, 2, 7, 14, 30, 90, 365)),
+)
 
 
-def largest_first(lines: Mapping[str | None, Values]) -> list[str]:
-    """The names of the lines, the highest peak first."""
-    named = {name: values for name, values in lines.items() if name is not None}
-    return sorted(named, key=lambda name: -max(filter(None, named[name]), default=0))
+def value_steps(top: float, *, of_bytes: bool) -> list[float]:
+    """The labels of an axis of values: multiples of a power of two, or of 1, 2 or 5 times a power
+    of ten. The last one is not below ``top``."""
+    step = 1
+    while step * MOST_STEPS < top:
+        leading = int(str(step)[0])
+        step = step * 2 if of_bytes or leading != 2 else step // 2 * 5
+    return [step * number for number in range(max(1, math.ceil(top / step)) + 1)]
+
+
+def time_steps(first_ms: int, last_ms: int, most: int) -> range:
+    """The labelled times of an axis: round ones (UTC), at equal distances."""
+    fitting = (step for step in TIME_STEPS_MS if (last_ms - first_ms) // step < most)
+    step_ms = next(fitting, TIME_STEPS_MS[-1])
+    return range(-(-first_ms // step_ms) * step_ms, last_ms + 1, step_ms)
+
+
+def time_label(time_ms: int, step_ms: int) -> str:
+    time = datetime.fromtimestamp(time_ms / 1000, UTC)
+    if time_ms % DAY_MS == 0:
+        return f"{time:%m-%d}"
+    return f"{time:%H:%M:%S}" if step_ms < MINUTE_MS else f"{time:%H:%M}"
+
+
+class Kind(Enum):
+    LINES = auto()
+    STACKED = auto()
+    BARS = auto()
+
+
+class Look(NamedTuple):
+    """In pixels. ``left``: room for the labels of the values. ``most_times``: how many labels the
+    time has. ``is_alone``: title, legend and background are part of the picture."""
+
+    width: int
+    height: int
+    text: int
+    left: int
+    most_times: int
+    is_alone: bool
+
+
+REPORT_LOOK = Look(640, 400, text=14, left=84, most_times=6, is_alone=True)
+
+INLINE_LOOK = Look(340, 160, text=12, left=66, most_times=5, is_alone=False)
+"""For the status page: small, because the page has title and legend."""
+
+LEGEND_COLUMNS, LONGEST_NAME = 2, 32
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """``lines``: a name (empty for all others), and a value for each of the ``times`` (epoch
+    milliseconds, ascending); None is not known, and interrupts a line.
+
+    ``of_bytes``: the axis has steps of a power of two. ``least_top``: how far it reaches at least.
+    ``limits``: values that a line across the chart marks, by what they are. ``say_time``: the label
+    of a time, given the distance of the labels.
+    """
+
+    title: str
+    times: Sequence[int]
+    lines: Sequence[tuple[str, Values]]
+    say: Callable[[float], str]
+    kind: Kind = Kind.LINES
+    of_bytes: bool = False
+    least_top: float = 0
+    limits: Mapping[str, float] = field(default_factory=dict)
+    say_time: Callable[[int, int], str] = time_label
+
+    def svg(self, look: Look, label: str, unknown: Sequence[bool] = ()) -> Markup:
+        """``label``: what it shows, for who can't see it. Times that are ``unknown`` are shaded."""
+        return Markup("".join(_Drawing(self, look).elements(label, unknown)))
 
 
 def largest_lines(
-    lines: Mapping[str | None, Values], order: Sequence[str] = ()
+    lines: Mapping[str | None, Values] | Mapping[str, Values],
 ) -> tuple[dict[str, Values], Values | None]:
-    """The lines with the highest peaks, and the sum of all others, or None if there are none. A
-    line without a name is one of the others. ``order``: names that come first, so that two charts
-    have the same colours."""
+    """The lines with the highest peaks, the highest first, and the sum of all others, or None if
+    there are none. A line without a name is one of the others."""
     named = {name: values for name, values in lines.items() if name is not None}
-    first = [name for name in order if name in named]
-    largest = first + [name for name in largest_first(lines) if name not in first]
+    largest = sorted(named, key=lambda name: -max(filter(None, named[name]), default=0))
     shown = {name: named[name] for name in largest[:MOST_LINES]}
     rest = [values for name, values in lines.items() if name not in shown]
-    return shown, [_sum_of_known(each) for each in zip(*rest, strict=True)] if rest else None
+    return shown, [sum_of_known(each) for each in zip(*rest, strict=True)] if rest else None
 
 
-def _sum_of_known(values: Sequence[float | None]) -> float | None:
+def sum_of_known(values: Iterable[float | None]) -> float | None:
     known = [each for each in values if each is not None]
     return sum(known) if known else None
 
 
-def line_chart(
-    lines: Sequence[tuple[str, Values]],
-    labels: Sequence[str],
-    formatter: Callable[[float], str],
-    look: Mapping[str, Any],
-    *,
-    title: str | None = None,
-    stacked: bool = False,
-    of_bytes: bool = False,
-    least_top: float = 0,
-) -> Any:
-    """A chart with these lines, in their order and in the colours of `PALETTE`.
+class _Drawing:
+    """A chart in a look: where its points lie, and its elements."""
 
-    ``of_bytes``: the axis has steps of a power of two, and reaches at least up to ``least_top``."""
-    chart = _chart(pygal.StackedLine if stacked else pygal.Line, labels, formatter, look, title)
-    for name, values in lines:
-        chart.add(say_name(name), values, fill=stacked)
-    if of_bytes:
-        top = max(least_top, highest([values for _, values in lines], stacked=stacked))
-        chart.y_labels = byte_steps(top)
-    return chart
+    def __init__(self, chart: Chart, look: Look) -> None:
+        self._chart, self._look = chart, look
+        legend_rows = -(-len(chart.lines) // LEGEND_COLUMNS) if look.is_alone else 0
+        self._line_height = 1.5 * look.text
+        self._top = 2 * self._line_height if look.is_alone else look.text / 2
+        self._right = look.width - 1.8 * look.text  # half of a label
+        self._bottom = look.height - (legend_rows + 1) * self._line_height
+        self._step_ms = min((after - at for at, after in pairwise(chart.times)), default=HOUR_MS)
+        half_ms = self._step_ms / 2 if chart.kind is Kind.BARS else 0
+        self._first_ms, self._last_ms = chart.times[0] - half_ms, chart.times[-1] + half_ms
+        self._layers = [*self._layers_of_values()]
+        others = len(PALETTE) - 1
+        self._colours = [at if name else others for at, (name, _) in enumerate(chart.lines)]
+        highest = max((high for layer in self._layers for _, _, high in layer), default=0)
+        self._values = value_steps(max(highest, chart.least_top), of_bytes=chart.of_bytes)
 
+    def _layers_of_values(self) -> Iterator[list[tuple[int, float, float]]]:
+        """The known points of each line: the time, from where it is filled, and the value."""
+        below: dict[int, float] = {}
+        for _, values in self._chart.lines:
+            layer = []
+            for at, value in zip(self._chart.times, values, strict=True):
+                if value is None and not (at in below and self._chart.kind is Kind.STACKED):
+                    continue
+                low = below.get(at, 0.0)
+                layer.append((at, low, low + (value or 0)))
+                if self._chart.kind is Kind.STACKED:
+                    below[at] = low + (value or 0)
+            yield layer
 
-def bar_chart(
-    values: Values, labels: Sequence[str], look: Mapping[str, Any], *, title: str | None = None
-) -> Any:
-    chart = _chart(pygal.Bar, labels, lambda value: say_count(round(value)), look, title)
-    chart.add("records", values)
-    return chart
+    def _x(self, time_ms: float) -> float:
+        part = (time_ms - self._first_ms) / max(1, self._last_ms - self._first_ms)
+        return self._look.left + min(1, max(0, part)) * (self._right - self._look.left)
 
+    def _y(self, value: float) -> float:
+        return self._bottom - value / self._values[-1] * (self._bottom - self._top)
 
-def _chart(
-    kind: Any,
-    labels: Sequence[str],
-    formatter: Callable[[float], str],
-    look: Mapping[str, Any],
-    title: str | None,
-) -> Any:
-    chart = kind(
-        title=title,
-        js=[],  # pygal's script would be loaded from another site
-        explicit_size=False,
-        show_dots=False,
-        include_x_axis=True,
-        value_formatter=formatter,
-        show_minor_x_labels=False,
-        truncate_label=-1,
-        disable_xml_declaration=True,
-        no_prefix=False,
-        **look,
-    )
-    chart.x_labels = labels
-    if "" in labels:  # else the look decides how many labels are shown
-        chart.x_labels_major = [label for label in labels if label]
-    return chart
+    def elements(self, label: str, unknown: Sequence[bool]) -> Iterator[str]:
+        look = self._look
+        yield Markup(
+            '<svg xmlns="http://www.w3.org/2000/svg" class="chart" role="img" focusable="false" '
+            'aria-label="{}" viewBox="0 0 {} {}" font-family="system-ui, sans-serif" '
+            'font-size="{}" fill="currentColor">'
+        ).format(label, look.width, look.height, look.text)
+        if look.is_alone:
+            yield self._text(
+                look.width / 2, self._line_height, self._chart.title, "title", "middle"
+            )
+        yield from self._shades(unknown)
+        yield from self._axes()
+        for colour, layer in zip(self._colours, self._layers, strict=True):
+            yield f'<g class="series colour-{colour}" color="{PALETTE[colour]}">'
+            yield from self._shapes(layer)
+            yield "</g>"
+        if look.is_alone:
+            yield from self._legend()
+        yield "</svg>"
 
+    def _shades(self, unknown: Sequence[bool]) -> Iterator[str]:
+        half_ms = self._step_ms / 2
+        for is_unknown, run in groupby(
+            zip(unknown, self._chart.times, strict=False), lambda p: p[0]
+        ):
+            times = [at for _, at in run]
+            if is_unknown:
+                left, right = self._x(times[0] - half_ms), self._x(times[-1] + half_ms)
+                yield self._rect(left, self._top, right, self._bottom, 'class="unknown"')
 
-def highest(lines: Sequence[Values], *, stacked: bool) -> float:
-    """The highest point of the chart."""
-    heights = [[value or 0 for value in values] for values in lines]
-    tops = [sum(column) if stacked else max(column) for column in zip(*heights, strict=True)]
-    return max(tops, default=0)
+    def _axes(self) -> Iterator[str]:
+        for value in self._values:
+            y = self._y(value)
+            yield self._line(self._look.left, y, self._right, y)
+            shown = self._chart.say(value)
+            yield self._text(self._look.left - 6, y + 0.35 * self._look.text, shown, "axis", "end")
+        first_ms, last_ms = math.ceil(self._first_ms), math.floor(self._last_ms)
+        times = time_steps(first_ms, last_ms, self._look.most_times)
+        for time_ms in times:
+            x, shown = self._x(time_ms), self._chart.say_time(time_ms, times.step)
+            yield self._line(x, self._bottom, x, self._bottom + 4)
+            yield self._text(x, self._bottom + 1.3 * self._look.text, shown, "axis", "middle")
+        for name, value in self._chart.limits.items():
+            y = self._y(value)
+            yield self._line(self._look.left, y, self._right, y, "currentColor")
+            yield self._text(self._look.left + 4, y - 4, name, "limit", "start")
 
+    def _shapes(self, layer: Sequence[tuple[int, float, float]]) -> Iterator[str]:
+        """A bar a point, or a shape for each run of points without an interruption."""
+        if self._chart.kind is Kind.BARS:
+            half_ms = 0.4 * self._step_ms
+            for at, low, high in layer:
+                left, right = self._x(at - half_ms), self._x(at + half_ms)
+                yield self._rect(left, self._y(high), right, self._y(low), 'fill="currentColor"')
+            return
+        position_of = {at: position for position, at in enumerate(self._chart.times)}
+        runs = groupby(enumerate(layer), lambda point: position_of[point[1][0]] - point[0])
+        for _, run in runs:
+            points = [point for _, point in run]
+            upper = [(self._x(at), self._y(high)) for at, _, high in points]
+            if self._chart.kind is Kind.STACKED:
+                lower = [(self._x(at), self._y(low)) for at, low, _ in reversed(points)]
+                yield f'<path d="{_path(upper + lower)}z" fill="currentColor" fill-opacity=".75"/>'
+            yield (
+                f'<path d="{_path(upper)}" fill="none" stroke="currentColor" stroke-width="1.5"/>'
+            )
 
-def byte_steps(top: float) -> list[int]:
-    """The labels of an axis of bytes: multiples of a power of two."""
-    step = 1
-    while step * MOST_STEPS < top:
-        step *= 2
-    return [step * number for number in range(int(-(-top // step)) + 1)]
+    def _legend(self) -> Iterator[str]:
+        column = (self._right - self._look.left) / LEGEND_COLUMNS
+        size = self._look.text
+        for number, (name, _) in enumerate(self._chart.lines):
+            row, across = divmod(number, LEGEND_COLUMNS)
+            x = self._look.left + across * column
+            y = self._bottom + (row + 2) * self._line_height
+            colour = PALETTE[self._colours[number]]
+            yield self._rect(x, y - 0.8 * size, x + 0.8 * size, y, f'fill="{colour}"')
+            said = say_name(name)
+            shown = said if len(said) <= LONGEST_NAME else f"{said[: LONGEST_NAME - 1]}…"
+            yield self._text(x + 1.2 * size, y, shown, "legend", "start")
 
-
-def inline_svg(chart: Any, label: str, unknown: Sequence[bool]) -> str:
-    """The chart as an element of a page that forbids styles and scripts. Times without known values
-    are shaded."""
-    chart.setup()
-    root = chart.svg.root
-    x_positions, view = list(chart._x_pos), chart.view
-    chart.teardown()
-    for parent in [*root.iter()]:
-        for child in [*parent]:
-            if child.tag in REMOVED_ELEMENTS or child.get("class", "").endswith(REMOVED_CLASSES):
-                parent.remove(child)
-    del root.attrib["id"]
-    root.attrib.update({"class": "chart", "role": "img", "aria-label": label, "focusable": "false"})
-    plot = next(element for element in root.iter() if element.get("class") == "plot")
-    half_step = (x_positions[1] - x_positions[0]) / 2
-    for first, last in _unknown_runs(unknown):
-        left, right = (
-            view.x(min(max(x, 0), 1))
-            for x in (x_positions[first] - half_step, x_positions[last] + half_step)
+    def _text(self, x: float, y: float, text: str, word: str, anchor: str) -> str:
+        return Markup('<text class="{}" x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>').format(
+            word, x, y, anchor, text
         )
-        place = {"x": left, "y": 0, "width": right - left, "height": view.height}
-        attributes = {key: str(value) for key, value in place.items()}
-        etree.SubElement(plot, "rect", {"class": "unknown"} | attributes)
-    return LONG_FRACTION.sub(r"\1", etree.tostring(root, encoding="unicode"))
+
+    def _line(self, x1: float, y1: float, x2: float, y2: float, colour: str = "#8886") -> str:
+        return f'<path class="guide" d="{_path([(x1, y1), (x2, y2)])}" stroke="{colour}"/>'
+
+    def _rect(self, left: float, top: float, right: float, bottom: float, look: str) -> str:
+        return (
+            f'<rect x="{left:.1f}" y="{top:.1f}" width="{right - left:.1f}" '
+            f'height="{max(0.0, bottom - top):.1f}" {look}/>'
+        )
 
 
-def _unknown_runs(unknown: Sequence[bool]) -> Iterator[tuple[int, int]]:
-    """The first and the last position of each run of unknown values."""
-    position = 0
-    for is_unknown, run in groupby(unknown):
-        length = len([*run])
-        if is_unknown:
-            yield position, position + length - 1
-        position += length
+def _path(points: Sequence[tuple[float, float]]) -> str:
+    return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)

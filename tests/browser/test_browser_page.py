@@ -304,7 +304,7 @@ def test_the_history_is_drawn_in_the_pages_colours(
     expect(page.locator("#recent svg.chart")).to_have_count(3)
     colour = "element => getComputedStyle(element)"
     paths = page.locator("#recent figure").first.locator(".series path")
-    fills = {each.evaluate(f"{colour}.fill") for each in paths.all()}
+    fills = {each.evaluate(f"{colour}.color") for each in paths.all()}
     assert len(fills) == 9
     text = page.locator("#recent svg.chart text").first
     assert text.evaluate(f"{colour}.fill") == page.locator("footer").evaluate(f"{colour}.color")

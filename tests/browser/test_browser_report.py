@@ -80,11 +80,11 @@ def test_the_page_needs_nothing_from_elsewhere_and_fits(
 
     assert asked == [page_file.as_uri()]
     assert trouble == []
-    assert page.locator("figure svg").count() == 4
+    assert page.locator("figure svg").count() == 3
     assert page.locator("table").count() == 4
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     assert GROUP in page.locator("main").inner_text()
-    labels = page.locator("figure svg .axis text, figure svg .legend text")
+    labels = page.locator("figure svg text.axis, figure svg text.legend")
     heights = labels.evaluate_all(
         "found => found.filter(each => each.textContent)"
         ".map(each => each.getBoundingClientRect().height)"
@@ -95,6 +95,6 @@ def test_the_page_needs_nothing_from_elsewhere_and_fits(
         for each in ("backgroundColor", "color")
     )
     assert (paper == "rgb(255, 255, 255)") == (scheme == "light")
-    title = page.locator("figure svg .plot_title, figure svg .title").first
+    title = page.locator("figure svg text.title").first
     assert title.evaluate("element => getComputedStyle(element).fill") == text
     context.close()

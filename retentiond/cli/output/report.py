@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader
-from markupsafe import Markup
 from rich.console import Console
 
 from retentiond.cli.output.printing import Column, ColumnKind, Row, print_table, printer, say
@@ -278,14 +279,14 @@ def html(report: Report, price: Price | None) -> str:
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True
     )
     pictures = [
-        *on_disk(report.bytes_by_topic, report.without_by_topic),
-        _bars("Records deleted", report.deleted_by_day),
-        _lines("Log directories, percent used", report.used_by_log_dir, "{:.0f} %".format),
+        on_disk(report.bytes_by_topic, report.without_by_topic),
+        _chart("Records deleted", {"": report.deleted_by_day}, _say_records, kind=charts.Kind.BARS),
+        _chart("Log directories, percent used", report.used_by_log_dir, "{:.0f} %".format, top=100),
     ]
     return templates.get_template("report.html").render(
         period=[rfc3339(each) for each in _bounds(report)],
         summary=summary(report, price),
-        charts=[Markup(each) for each in pictures if each],
+        charts=[each.svg(charts.REPORT_LOOK, each.title) for each in pictures if each],
         sections=[
             (title, [(each.heading, each.kind is ColumnKind.FIGURE) for each in columns], rows)
             for title, columns, rows in sections(report)
@@ -304,66 +305,51 @@ def _bounds(report: Report) -> tuple[int, int]:
 
 def on_disk(
     as_it_was: Mapping[str, Sequence[Point]], without: Mapping[str, Sequence[Point]]
-) -> list[str]:
-    """As it was, and without retentiond: on one scale and in the same colours, so that what was
-    saved is what lies between the two."""
-    both = [_over_time(each) for each in (as_it_was, without)]
-    top = max(charts.highest([*lines.values()], stacked=True) for _, lines in both)
-    order = charts.largest_first({name: v for _, lines in both for name, v in lines.items()})
-    titles = ("On disk", "On disk without retentiond")
-    return [
-        _drawn(title, times, lines, say_bytes, stacked=True, order=order, least_top=top)
-        for title, (times, lines) in zip(titles, both, strict=True)
-    ]
+) -> charts.Chart | None:
+    """What all topics take on disk, and on top of it what they would take without retentiond."""
+    saved: list[tuple[int, float]] = []
+    for topic, points in as_it_was.items():
+        of_topic = dict(without.get(topic, ()))
+        saved += [(at, of_topic[at] - value) for at, value in points if at in of_topic]
+    taken = chain.from_iterable(as_it_was.values())
+    lines = {"on disk": _sums(taken), "saved": _sums((at, max(0.0, more)) for at, more in saved)}
+    return _chart("On disk, and saved", lines, _say_bytes, charts.Kind.STACKED)
 
 
-def _over_time(
-    lines: Mapping[str, Sequence[Point]],
-) -> tuple[list[int], dict[str | None, Values]]:
-    """The times of all points together, and each line's value at each of them."""
-    times = sorted({point.at_ms for points in lines.values() for point in points})
-    by_time = {name: dict(points) for name, points in lines.items()}
-    return times, {name: [values.get(at) for at in times] for name, values in by_time.items()}
+def _sums(points: Iterable[tuple[int, float]]) -> list[Point]:
+    """The sum of all values of each time."""
+    sums: defaultdict[int, float] = defaultdict(float)
+    for at_ms, value in points:
+        sums[at_ms] += value
+    return [Point(at_ms, value) for at_ms, value in sorted(sums.items())]
 
 
-def _lines(title: str, lines: Mapping[str, Sequence[Point]], formatter: Any) -> str:
-    return _drawn(title, *_over_time(lines), formatter)
+def _say_bytes(size: float) -> str:
+    return say_bytes(round(size))
 
 
-def _drawn(
+def _say_records(records: float) -> str:
+    return say_count(round(records))
+
+
+def _chart(
     title: str,
-    times: Sequence[int],
-    lines: Mapping[str | None, Values],
-    formatter: Any,
-    *,
-    stacked: bool = False,
-    order: Sequence[str] = (),
-    least_top: float = 0,
-) -> str:
-    if not lines:
-        return ""
-    shown, rest = charts.largest_lines(lines, order)
-    drawn = [*shown.items()]
-    if stacked and rest is not None:
-        drawn.append((f"{len(lines) - len(shown)} others", rest))
-    labels = [rfc3339(each)[5:16].replace("T", " ") for each in times]
-    chart = charts.line_chart(
-        drawn,
-        labels,
-        formatter,
-        charts.REPORT_LOOK,
-        title=title,
-        stacked=stacked,
-        of_bytes=stacked,
-        least_top=least_top,
+    lines: Mapping[str, Sequence[Point]],
+    say_value: Callable[[float], str],
+    kind: charts.Kind = charts.Kind.LINES,
+    top: float = 0,
+) -> charts.Chart | None:
+    """None where nothing is known."""
+    times = sorted({point.at_ms for points in lines.values() for point in points})
+    if not times:
+        return None
+    by_time = {name: dict(points) for name, points in lines.items()}
+    drawn: dict[str, Values] = {
+        name: [values.get(at) for at in times] for name, values in by_time.items()
+    }
+    if kind is charts.Kind.LINES:
+        drawn, _ = charts.largest_lines(drawn)
+    of_bytes = say_value is _say_bytes
+    return charts.Chart(
+        title, times, [*drawn.items()], say_value, kind, of_bytes=of_bytes, least_top=top
     )
-    return str(chart.render(is_unicode=True))
-
-
-def _bars(title: str, points: Sequence[Point]) -> str:
-    if not points:
-        return ""
-    days = [rfc3339(point.at_ms)[5:10] for point in points]
-    values = [point.value for point in points]
-    chart = charts.bar_chart(values, days, charts.REPORT_LOOK, title=title)
-    return str(chart.render(is_unicode=True))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 from markupsafe import Markup
@@ -25,6 +24,7 @@ from retentiond.formatting import (
 )
 from retentiond.history.hourly import SPANS, Hourly, Recent, TimeRange, Values
 from retentiond.history.keeper import HistoryKeeper
+from retentiond.tell import charts
 
 LEAST_KNOWN = 2
 """How many known points a line needs."""
@@ -43,15 +43,15 @@ class ChartText(NamedTuple):
     nothing: str
 
 
+def say_records(records: float) -> str:
+    return say_count(round(records))
+
+
 DISK_CHART = ChartText(
     "On disk, by topic", "topics", lambda size: say_bytes(round(size)), True, "not known"
 )
 LAG_CHART = ChartText(
-    "Yet to read, by the group that binds",
-    "groups",
-    lambda records: say_count(round(records)),
-    False,
-    "nothing",
+    "Yet to read, by the group that binds", "groups", say_records, False, "nothing"
 )
 
 
@@ -108,10 +108,10 @@ class RecentCharts:
         if drawn is None or drawn[0] != version:
             recent = hourly.recent(span, now_ms)
             drawn = self._drawn[span] = (version, recent, *_draw(recent, span))
-        _, recent, charts, note = drawn
+        _, recent, drawings, note = drawn
         notes = _notes(self._keeper, hourly)
         saved = _saved(recent, span, self._keeper.config.history.price_per_gib_month)
-        return RecentHistory(span, charts, (*notes, note) if note else notes, saved)
+        return RecentHistory(span, drawings, (*notes, note) if note else notes, saved)
 
 
 def _saved(recent: Recent, span: TimeRange, price: Price | None) -> str | None:
@@ -147,19 +147,17 @@ def _draw(recent: Recent, span: TimeRange) -> tuple[tuple[RecentChart, ...], str
     if known < all_times:
         share = say_share(all_times - known, all_times)
         note = f"{share} of this time has no entry and is shaded."
-    charts = (
+    drawings = (
         _lines(DISK_CHART, recent.bytes_by_topic, recent, span),
         _deleted(recent, span),
         _lines(LAG_CHART, recent.lag_by_group, recent, span),
     )
-    return charts, note
+    return drawings, note
 
 
 def _lines(
     text: ChartText, lines: Mapping[str | None, Values], recent: Recent, span: TimeRange
 ) -> RecentChart:
-    from retentiond.tell import charts  # noqa: PLC0415 - loads pygal only if a chart is shown
-
     if not lines:
         return RecentChart(text.title, text.names, text.nothing)
     shown, rest = charts.largest_lines(lines)
@@ -170,35 +168,21 @@ def _lines(
         legend.append(LegendItem(charts.MOST_LINES, None))
     newest = max(at for at, is_unknown in enumerate(recent.unknown) if not is_unknown)
     figure = text.say(sum(values[newest] or 0 for values in lines.values()))
-    chart = charts.line_chart(
-        drawn,
-        _labels(recent, span),
-        text.say,
-        charts.INLINE_LOOK,
-        stacked=text.stacked,
-        of_bytes=text is DISK_CHART,
+    kind = charts.Kind.STACKED if text.stacked else charts.Kind.LINES
+    chart = charts.Chart(
+        text.title, recent.times, drawn, text.say, kind, of_bytes=text is DISK_CHART
     )
     label = f"{text.title}, the last {span.name}; {figure} at the end"
-    svg = Markup(charts.inline_svg(chart, label, recent.unknown))
+    svg = chart.svg(charts.INLINE_LOOK, label, recent.unknown)
     return RecentChart(text.title, text.names, f"{figure} at the end", svg, tuple(legend))
 
 
 def _deleted(recent: Recent, span: TimeRange) -> RecentChart:
-    from retentiond.tell import charts  # noqa: PLC0415 - as above
-
     title, total = "Deleted", say_many(recent.total_deleted, "record")
     if not recent.total_deleted:
         return RecentChart(title, "", f"nothing in the last {span.name}")
-    chart = charts.bar_chart(recent.deleted, _labels(recent, span), charts.INLINE_LOOK)
+    lines = [("records", recent.deleted)]
+    chart = charts.Chart(title, recent.times, lines, say_records, charts.Kind.BARS)
     label = f"{total} deleted in the last {span.name}"
-    return RecentChart(title, "", total, Markup(charts.inline_svg(chart, label, recent.unknown)))
-
-
-def _labels(recent: Recent, span: TimeRange) -> list[str]:
-    """Labels of the time axis: four evenly spread points have one, the others are empty."""
-    form, points = "%H:%M" if span.hours == DAY_H else "%m-%d", len(recent.times)
-    labelled = {points * part // 8 for part in (1, 3, 5, 7)}
-    return [
-        f"{datetime.fromtimestamp(time_ms / 1000, UTC):{form}}" if at in labelled else ""
-        for at, time_ms in enumerate(recent.times)
-    ]
+    svg = chart.svg(charts.INLINE_LOOK, label, recent.unknown)
+    return RecentChart(title, "", total, svg)

@@ -101,7 +101,7 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 1
     if options.picture:
-        options.picture.write_text(draw(runs))
+        options.picture.write_text(draw(runs, _limits()))
         console.print(f"picture: {options.picture}")
     return 0 if _conclude(console, *runs) else 1
 
@@ -162,6 +162,12 @@ def _stage(folder: Path, *, with_pressure: bool) -> Iterator[tuple[EmbeddedKafka
             yield kafka, daemon, disk
 
 
+def _limits() -> dict[str, float]:
+    """The settings of disk pressure, each with the percentage of used space at which it applies."""
+    pressure = yaml.safe_load(CONFIG.read_text())["disk_pressure"]
+    return {f"{name}: {free}": 100 - float(free.rstrip("%")) for name, free in pressure.items()}
+
+
 def _await_plan(daemon: Daemon) -> None:
     """Return when the daemon has gone through a cycle: only then both runs begin alike."""
     deadline = time.monotonic() + PLAN_SECONDS
@@ -185,8 +191,8 @@ def _line(elapsed: float, run: Run, plan: Mapping[str, Any]) -> str:
     if not plan.get("under_pressure"):
         return f"{line}; consumed records stay for a day"
     return (
-        f"{line}, under pressure: consumed records of {len(sooner)} of {len(rows)} partitions may "
-        "go after 5 seconds"
+        f"{line}, under pressure: consumed records of {len(sooner)} of {len(rows)} partitions can "
+        "be deleted after 5 seconds"
     )
 
 

@@ -134,13 +134,13 @@ def test_a_chart_is_drawn_when_its_figures_change_and_not_before(
     tmp_path: Path, days: Hourly, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn: list[str] = []
-    inline = charts.inline_svg
+    draw = charts.Chart.svg
 
-    def counted(chart: Any, label: str, unknown: Any) -> str:
+    def counted(chart: charts.Chart, look: charts.Look, label: str, unknown: Any) -> str:
         drawn.append(label)
-        return inline(chart, label, unknown)
+        return draw(chart, look, label, unknown)
 
-    monkeypatch.setattr(charts, "inline_svg", counted)
+    monkeypatch.setattr(charts.Chart, "svg", counted)
     visitor = visitor_of(tmp_path, days)
     for _ in range(3):
         visitor.get("/")
@@ -212,7 +212,7 @@ def test_the_page_of_a_large_cluster_is_quick(tmp_path: Path, days: Hourly, quer
         for row in scenes.many_partitions(4_000).plan.rows
     ]
     visitor = visitor_of(tmp_path, days)
-    visitor.get("/")  # pygal is loaded, and templates are compiled
+    visitor.get("/")  # templates are compiled
 
     def a_cycle_later() -> None:
         visitor.status.publish(scenes.report(rows))
