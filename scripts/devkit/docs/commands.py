@@ -26,8 +26,8 @@ LISTED = re.compile(r"^\* `(\w[\w-]*)`: .*", re.MULTILINE)
 
 
 PICTURES = {
-    "report": "![Two charts of a report: what each topic takes on disk, and what it would take "
-    "without retentiond](../report.png)",
+    "report": "![A report: what the topics take on disk, and on top of it what retentiond saved]"
+    "(../report.png)",
 }
 """What a page shows before the options; `scripts/docs pictures` takes them."""
 
