@@ -37,8 +37,8 @@ def doctor(
 ) -> None:
     """Connect, and list what would keep retentiond from working, each with its remedy.
 
-    It changes nothing, neither on the cluster nor on this host. It exits with 1 if there is a
-    problem.
+    It changes nothing on the cluster. On this host it tries the file system of state_dir in a
+    folder of its own, which it removes. It exits with 1 if there is a problem.
 
     Example: retentiond doctor --output json | jq '.findings[] | select(.level != "ok")'
     """

@@ -19,7 +19,7 @@ from pathlib import Path
 from retentiond.errors import StateError
 from retentiond.fields import Storage
 from retentiond.model import ROW_FIELDS
-from retentiond.state.state_dir import connect, created, version_of
+from retentiond.state.state_dir import connect, created, say_remedy, version_of
 
 AUDIT_NAME = "audit.db"
 SCHEMA_VERSION = 2
@@ -189,7 +189,8 @@ def check_schema(connection: sqlite3.Connection, path: Path) -> None:
     if version > SCHEMA_VERSION:
         raise StateError(
             f"the audit log {path} was written by a newer retentiond (its schema is {version}, "
-            f"this version knows {SCHEMA_VERSION}); run that version, or choose another state_dir"
+            f"this version knows {SCHEMA_VERSION}); run that version, or choose another state_dir, "
+            "which waits for no group that has vanished"
         )
     if version == 0:
         raise StateError(
@@ -211,7 +212,7 @@ def unusable(path: Path, cause: Exception) -> StateError:
         return damaged(path, "a text in it can't be decoded" if not is_damaged else cause)
     return StateError(
         f"the audit log {path} can't be used ({cause}); without it nothing is deleted: "
-        "check free space and write permission in state_dir"
+        f"{say_remedy(cause)}"
     )
 
 

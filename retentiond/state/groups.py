@@ -44,7 +44,7 @@ from retentiond.state.groups_rows import (
     read_observed,
     rows_of,
 )
-from retentiond.state.state_dir import DatabaseFiles
+from retentiond.state.state_dir import DatabaseFiles, say_remedy
 
 _KEEP_TOPIC = """
 INSERT INTO topics (topic, topic_id, groups, agreed) VALUES (?, ?, ?, ?)
@@ -329,5 +329,5 @@ def _errors_translated(path: Path) -> Iterator[None]:
     except (OSError, sqlite3.Error, ValueError, KeyError, TypeError) as error:
         raise StateError(
             f"the remembered groups in {path} can't be used ({error}); without them nothing is "
-            "deleted: check free space and write permission in state_dir"
+            f"deleted: {say_remedy(error)}"
         ) from error

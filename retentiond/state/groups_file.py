@@ -149,18 +149,15 @@ def _has_recorded_cycles(audit: Path) -> bool:
 
 def check_version(connection: sqlite3.Connection, path: Path) -> None:
     version = version_of(connection)
-    if version > SCHEMA_VERSION:
-        raise StateError(
-            f"the remembered groups in {path} were written by a newer retentiond (schema "
-            f"{version}, this version knows {SCHEMA_VERSION}); run that version, or choose "
-            "another state_dir"
-        )
     if version == 0:
         raise sqlite3.DatabaseError("it has no schema")
-    if version < SCHEMA_VERSION:
+    if version != SCHEMA_VERSION:
+        which = "a newer" if version > SCHEMA_VERSION else "an earlier"
         raise StateError(
-            f"the remembered groups in {path} were written by an earlier retentiond, whose schema "
-            f"({version}) this version does not know; run that version, or choose another state_dir"
+            f"the remembered groups in {path} were written by {which} retentiond (schema "
+            f"{version}, this version knows {SCHEMA_VERSION}); a new state_dir would wait for no "
+            "group that has vanished, and what such a group has not read could be deleted; run "
+            "that version, or choose another state_dir"
         )
 
 

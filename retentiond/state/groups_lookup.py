@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -28,6 +28,16 @@ def recall(state_dir: Path) -> Remembered:
             return groups_file.with_cluster(read_all(connection), path)
     except (OSError, sqlite3.Error, ValueError, KeyError, TypeError) as error:
         return Remembered(lost=f"the remembered groups in {path} can't be read ({error})")
+
+
+def check_version_in(state_dir: Path) -> None:
+    """Raises `StateError` if the memory is of another version. A damaged one is a loss: `recall`
+    tells it."""
+    path = state_dir / groups_file.NAME
+    with suppress(OSError, sqlite3.Error):
+        if path.exists():
+            with closing(connect(path, read_only=True)) as connection:
+                groups_file.check_version(connection, path)
 
 
 def cluster_of(state_dir: Path) -> str | None:

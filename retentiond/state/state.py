@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from retentiond.disks.broker_disks import SpaceReadings
@@ -24,14 +25,22 @@ from retentiond.disks.freed import PendingFree
 from retentiond.disks.log_dirs import LogDirKey, ReplicaKey
 from retentiond.disks.recent import FolderKey, LogDirUse, RecentDisks
 from retentiond.disks.stuck import Stuck, StuckCause
+from retentiond.errors import StateError
 from retentiond.formatting import rfc3339
 from retentiond.memory.remembered import NOTHING, Remembered
 from retentiond.model import Reason, TopicPartition
 from retentiond.state.audit import Audit
+from retentiond.state.audit_file import AUDIT_NAME, opened_for_reading
 from retentiond.state.groups import GroupMemory
-from retentiond.state.groups_lookup import recall
-from retentiond.state.operator_actions import Pause, read_pause
-from retentiond.state.state_dir import remove, state_lock, write_json
+from retentiond.state.groups_lookup import check_version_in, recall
+from retentiond.state.operator_actions import (
+    Pause,
+    action_now,
+    read_pause,
+    record_action,
+    write_pause,
+)
+from retentiond.state.state_dir import not_writable, remove, state_lock, write_json
 
 AWAITED_NAME = "awaited.json"
 
@@ -75,6 +84,31 @@ def open_state(state_dir: Path) -> Iterator[State]:
         closing(Audit.open(state_dir)) as audit,
     ):
         yield State(state_dir, audit, memory)
+
+
+def try_state(state_dir: Path, folder: Path) -> None:
+    """Opens and writes a state in this folder, and removes it, because the file system must be able
+    to do all that. Raises `StateError` as if it were about ``state_dir``."""
+    try:
+        with TemporaryDirectory(prefix=".retentiond-", dir=folder) as made:
+            try:
+                with open_state(Path(made)) as state:
+                    write_pause(state.state_dir, Pause("a trial"))
+                    record_action(state.state_dir, action_now("trial", None, ""))
+                    state.memory.recall()
+                    state.audit.settle("", (), 0)
+            except StateError as error:
+                raise StateError(str(error).replace(made, str(state_dir))) from error
+    except OSError as error:
+        raise not_writable(state_dir, error) from error
+
+
+def check_stored(state_dir: Path) -> None:
+    """Raises `StateError` if `open_state` would refuse what is there. Changes nothing on disk."""
+    check_version_in(state_dir)
+    if (state_dir / AUDIT_NAME).exists():
+        with opened_for_reading(state_dir):
+            pass
 
 
 class StoredState(NamedTuple):

@@ -51,6 +51,46 @@ def _identity(path: Path) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
+NOT_SUPPORTED = frozenset(
+    (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOLCK, errno.EINVAL)
+)
+"""What a file system answers that can't do a thing at all."""
+
+
+@contextmanager
+def needed(feature: str, folder: Path) -> Iterator[None]:
+    """Raises `StateError` if the folder's file system can't do what the block does."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in NOT_SUPPORTED:
+            raise
+        raise lacking(feature, folder, error.strerror) from error
+
+
+def lacking(feature: str, folder: Path, why: object) -> StateError:
+    return StateError(
+        f"state_dir {folder} can't be used: its file system has no {feature} ({why}); choose a "
+        "state_dir on a local disk, or on a file system with hard links, locks, shared memory and "
+        "fsync"
+    )
+
+
+WAL = "shared memory or locks for SQLite's write-ahead log"
+
+_WITHOUT_WAL = {
+    *("SQLITE_PROTOCOL", "SQLITE_IOERR_LOCK", "SQLITE_IOERR_RDLOCK"),
+    *("SQLITE_IOERR_SHMOPEN", "SQLITE_IOERR_SHMMAP", "SQLITE_IOERR_SHMLOCK"),
+}
+
+
+def say_remedy(error: Exception) -> str:
+    """What to do about an error of SQLite or of the file system."""
+    if getattr(error, "sqlite_errorname", None) in _WITHOUT_WAL:
+        return f"choose a state_dir on a file system with {WAL}"
+    return "check free space and write permission in state_dir"
+
+
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     """Connects to a file that exists. Raises `sqlite3.Error`."""
     uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}"
@@ -83,13 +123,15 @@ def created(path: Path, schema: str, version: int) -> Iterator[sqlite3.Connectio
         connection = sqlite3.connect(unfinished, isolation_level=None)
         try:
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # needs an empty database
-            connection.execute("PRAGMA journal_mode = WAL")
+            ((mode,),) = connection.execute("PRAGMA journal_mode = WAL").fetchall()
+            if mode != "wal":  # SQLite says no more than that
+                raise lacking(WAL, path.parent, f"its journal is {mode}")
             connection.execute("PRAGMA synchronous = FULL")
             connection.executescript(f"BEGIN; {schema} PRAGMA user_version = {version}; COMMIT;")
             yield connection
         finally:
             connection.close()
-        with suppress(FileExistsError):
+        with suppress(FileExistsError), needed("hard links", path.parent):
             os.link(unfinished, path)
     finally:
         unfinished.unlink()
@@ -131,10 +173,11 @@ def remove(path: Path, consequence: str) -> None:
 
 def sync(directory: Path) -> None:
     """Writes to disk which files were created, renamed and removed in a directory. Raises
-    OSError."""
+    OSError and `StateError`."""
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(fd)
+        with needed("fsync of folders", directory):
+            os.fsync(fd)
     finally:
         os.close(fd)
 
@@ -156,7 +199,7 @@ def state_lock(state_dir: Path) -> Iterator[None]:
             os.ftruncate(fd, 0)
             os.pwrite(fd, f"{os.getpid()} {socket.gethostname()}\n".encode(), 0)
         except OSError as exc:
-            raise _not_writable(state_dir, exc) from exc
+            raise not_writable(state_dir, exc) from exc
         try:
             yield
         finally:
@@ -190,7 +233,7 @@ def _open(state_dir: Path) -> int:
         state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         return os.open(state_dir / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as exc:
-        raise _not_writable(state_dir, exc) from exc
+        raise not_writable(state_dir, exc) from exc
 
 
 def _lock(fd: int, state_dir: Path) -> None:
@@ -207,7 +250,7 @@ def _lock(fd: int, state_dir: Path) -> None:
         ) from exc
 
 
-def _not_writable(state_dir: Path, error: OSError) -> StateError:
+def not_writable(state_dir: Path, error: OSError) -> StateError:
     remedy = (
         "free space on its disk"
         if error.errno in (errno.ENOSPC, errno.EDQUOT)

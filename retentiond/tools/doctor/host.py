@@ -14,9 +14,11 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from retentiond.errors import StateError
 from retentiond.formatting import say_bytes
 from retentiond.memory.remembered import Remembered
 from retentiond.state.operator_actions import Pause, read_pause
+from retentiond.state.state import check_stored, try_state
 from retentiond.state.state_dir import holder_of
 from retentiond.tell.listening import bound_socket
 from retentiond.tools.doctor.finding import Finding, Level, ok
@@ -106,7 +108,8 @@ FREE_PROBLEM_BYTES = 64 << 20
 class StateDir:
     """The state directory. ``base``: the folder itself, or the deepest existing folder on the path
     to it. ``owner`` and ``group`` of the base, and the ``user`` of this process, are numeric ids.
-    ``holder``: the process that has locked the state."""
+    ``holder``: the process that has locked the state. ``refusal``: why the daemon can't use it
+    although its user may write there."""
 
     path: Path
     base: Path
@@ -118,6 +121,7 @@ class StateDir:
     mode: int
     free_bytes: int
     holder: str | None
+    refusal: str | None
     pause: Pause | None
 
     @property
@@ -126,20 +130,30 @@ class StateDir:
 
 
 def read_state_dir(path: Path) -> StateDir:
-    """Looks at the state directory without writing to it. Raises ``OSError`` if that fails."""
+    """Looks at the state directory. Unless a daemon is at work in it, a state is made beside it for
+    a moment, to try its file system. Raises ``OSError`` if that fails."""
     base = next(each for each in (path, *path.absolute().parents) if each.exists())
     status = base.stat()
+    is_folder, is_writable = base.is_dir(), os.access(base, os.W_OK | os.X_OK)
+    holder, refusal = holder_of(path), None
+    try:
+        check_stored(path)
+        if is_folder and is_writable and holder is None:
+            try_state(path, base)
+    except StateError as error:
+        refusal = str(error)
     return StateDir(
         path=path,
         base=base,
-        is_folder=base.is_dir(),
-        is_writable=os.access(base, os.W_OK | os.X_OK),
+        is_folder=is_folder,
+        is_writable=is_writable,
         owner=status.st_uid,
         group=status.st_gid,
         user=os.geteuid(),
         mode=stat.S_IMODE(status.st_mode),
         free_bytes=shutil.disk_usage(base).free,
-        holder=holder_of(path),
+        holder=holder,
+        refusal=refusal,
         pause=read_pause(path),
     )
 
@@ -180,6 +194,8 @@ def check_state_dir(found: StateDir) -> Iterator[Finding]:
             f"chown it to the daemon's user (it belongs to id {found.owner} now), or run doctor "
             "as that user",
         )
+    elif found.refusal is not None:
+        yield Finding(Level.PROBLEM, "state_dir", *_with_remedy(found.refusal))
     elif not found.exists:
         yield ok("state_dir", f"{found.path} is not there yet, and can be made")
     else:
@@ -189,6 +205,12 @@ def check_state_dir(found: StateDir) -> Iterator[Finding]:
         yield Finding(
             Level.WARNING, "pause", f"nothing is deleted: {found.pause}", "retentiond resume"
         )
+
+
+def _with_remedy(refusal: str) -> tuple[str, str | None]:
+    """A `StateError`'s sentence, and what to do, which follows its last semicolon."""
+    sentence, semicolon, remedy = refusal.rpartition("; ")
+    return (sentence, remedy) if semicolon else (refusal, None)
 
 
 def _existing_folder(found: StateDir) -> Iterator[Finding]:

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import errno
+import os
 import socket
+import sqlite3
 import ssl
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from retentiond.errors import StateError
 from retentiond.memory.remembered import Remembered
 from retentiond.state.operator_actions import Pause, write_pause
+from retentiond.state.state import open_state
 from retentiond.state.state_dir import state_lock
 from retentiond.tools.doctor.finding import Level
 from retentiond.tools.doctor.host import (
@@ -145,6 +152,79 @@ def test_what_is_wrong_with_a_state_directory_is_said(tmp_path: Path) -> None:
         (replace(sound, free_bytes=1 << 20), (Level.PROBLEM, "disk")),
     ):
         assert bad(check_state_dir(wrong)) == [expected]
+
+
+def lacking(patch: pytest.MonkeyPatch, call: str, error: int) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(error, os.strerror(error))
+
+    patch.setattr(call, refuse)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "lacks"),
+    [
+        ("os.link", errno.EPERM, "its file system has no hard links (Operation not permitted)"),
+        ("os.link", errno.EOPNOTSUPP, "its file system has no hard links (Operation not supported"),
+        ("fcntl.flock", errno.ENOLCK, "can't be locked (No locks available)"),
+        ("os.fsync", errno.EINVAL, "its file system has no fsync of folders (Invalid argument)"),
+        ("os.link", errno.ENOSPC, "No space left on device"),
+    ],
+)
+@pytest.mark.parametrize("made", [True, False])
+def test_what_the_file_system_lacks_is_a_problem_as_at_the_start(  # noqa: PLR0917
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    call: str,
+    error: int,
+    lacks: str,
+    made: bool,
+) -> None:
+    path = tmp_path / "state"
+    if made:
+        path.mkdir(0o700)
+    lacking(monkeypatch, call, error)
+    (finding,) = [e for e in check_state_dir(read_state_dir(path)) if e.subject == "state_dir"]
+    assert finding.level is Level.PROBLEM
+    assert str(path) in finding.sentence
+    assert lacks in finding.sentence
+    assert list(tmp_path.rglob("*")) == ([path] if made else [])
+    with pytest.raises(StateError) as refused, open_state(path):
+        pass
+    assert str(refused.value).startswith(finding.sentence)
+
+
+def test_a_file_system_without_a_write_ahead_log_is_a_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite goes on with another journal then, and says only which."""
+    connect: Callable[..., sqlite3.Connection] = sqlite3.connect
+
+    def without_shared_memory(path: Path, **how: Any) -> sqlite3.Connection:
+        return connect(f"{path.as_uri()}?vfs=unix-dotfile", uri=True, **how)
+
+    monkeypatch.setattr("sqlite3.connect", without_shared_memory)
+    found = read_state_dir(tmp_path)
+    assert found.refusal is not None
+    assert "has no shared memory or locks for SQLite's write-ahead log" in found.refusal
+
+
+@pytest.mark.parametrize(
+    ("name", "newer"), [("groups.db", False), ("groups.db", True), ("audit.db", True)]
+)
+def test_a_state_of_another_version_is_a_problem(tmp_path: Path, name: str, newer: bool) -> None:
+    with open_state(tmp_path):
+        pass
+    with closing(sqlite3.connect(tmp_path / name)) as database:
+        database.execute(f"PRAGMA user_version = {99 if newer else 1}")
+    (finding,) = [e for e in check_state_dir(read_state_dir(tmp_path)) if e.subject == "state_dir"]
+    assert finding.level is Level.PROBLEM
+    assert "retentiond" in finding.sentence
+    told = f"{finding.sentence}; {finding.remedy}"
+    assert "no group that has vanished" in told
+    with pytest.raises(StateError) as refused, open_state(tmp_path):
+        pass
+    assert str(refused.value) == told
 
 
 def test_a_pause_is_a_warning(tmp_path: Path) -> None:
