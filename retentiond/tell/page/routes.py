@@ -50,7 +50,7 @@ def status_page(
     """The routes of the status page. ``now`` returns epoch milliseconds. ``state_dir`` is only
     read."""
     assets = load_assets()
-    site = _Site(status, now, state_dir, recent.RecentCharts(keeper), environment(assets))
+    site = _Site(status, now, state_dir, keeper, environment(assets))
     return [
         Route("/", site.overview),
         Route("/topics/{name:path}", site.topic),
@@ -67,13 +67,14 @@ class _Site:
         status: DaemonStatus,
         now: Callable[[], int],
         state_dir: Path,
-        charts: recent.RecentCharts,
+        keeper: HistoryKeeper,
         env: Environment,
     ) -> None:
         self._status = status
         self._now = now
         self._state_dir = state_dir
-        self._charts = charts
+        self._keeper = keeper
+        self._charts = recent.RecentCharts(keeper)
         self._env = env
 
     def overview(self, request: Request) -> Response:
@@ -158,7 +159,9 @@ class _Site:
 
     def _page(self, template: str, status: int = 200, /, **values: Any) -> Response:
         health = overview.judge_health(self._status, read_pause(self._state_dir))
-        html = self._env.get_template(template).render(health=health, **values)
+        html = self._env.get_template(template).render(
+            health=health, cluster_name=self._keeper.config.metrics.cluster, **values
+        )
         return Response(html.encode(errors="replace"), status, HEADERS)
 
 

@@ -7,13 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from retentiond.config.config import MetricSettings
 from retentiond.disks.broker_disks import DiskReport
 from retentiond.disks.log_dirs import LogDirCapacity
 from retentiond.disks.pressure import LogDirRelief, PressedLogDir
 from retentiond.errors import StateError
+from retentiond.history.keeper import HistoryKeeper
 from retentiond.model import DeletionOutcome, Outcome, Reason, TopicPartition
 from retentiond.state.operator_actions import Pause, write_pause
 from tests.support import scenes
+from tests.support.builders.histories import settings
 from tests.support.builders.page_visitor import INTERVAL_MS, Visitor
 from tests.support.builders.reports import unreadable
 
@@ -197,9 +200,19 @@ def test_a_healthy_daemon_says_when_it_worked_and_will_again(tmp_path: Path) -> 
 
 
 def test_a_dry_run_is_said(tmp_path: Path) -> None:
-    text = Visitor(tmp_path, scenes.report([], dry_run=True)).see("/").text
+    visitor = Visitor(tmp_path, scenes.report([], dry_run=True))
+    text = visitor.see("/").text
+    assert f"cluster {scenes.report([]).plan.cluster_id} dry run" in text
     assert "Dry run it plans and explains, and deletes nothing" in text
     assert "Would be freed" in text
+
+
+def test_the_head_has_the_clusters_name_beside_its_id(tmp_path: Path) -> None:
+    keeper = HistoryKeeper(
+        settings(tmp_path).model_copy(update={"metrics": MetricSettings(cluster="orders")})
+    )
+    text = Visitor(tmp_path, scenes.report([]), keeper).see("/").text
+    assert f"cluster orders {scenes.report([]).plan.cluster_id} deletes" in text
 
 
 def test_a_brake_is_said_as_soon_as_it_is_pulled(tmp_path: Path) -> None:
@@ -298,14 +311,14 @@ def test_what_was_not_deleted_does_not_count_as_freed(tmp_path: Path) -> None:
     at = TopicPartition("orders", 1)
     failed = DeletionOutcome(*at, Outcome.UNKNOWN, error="it timed out")
     text = Visitor(tmp_path, scenes.report(rows, outcomes={at: failed})).see("/").text
-    assert "Freed by the last cycle 1.0 MiB 850 records, predicted" in text
+    assert "The last cycle will free 1.0 MiB 850 records, predicted" in text
     assert "orders 2 delete 1 unknown 1.0 MiB 850 of 2,000" in text
 
 
 def test_bytes_that_are_not_known_are_not_none(tmp_path: Path) -> None:
     row = replace(scenes.partition("orders", 0, committed=850), predicted_bytes=None)
     text = Visitor(tmp_path, scenes.report([row])).see("/").text
-    assert "Freed by the last cycle \N{EM DASH} 850 records" in text
+    assert "The last cycle will free \N{EM DASH} 850 records" in text
 
 
 def test_where_not_every_group_counts_the_page_and_the_topics_own_say_so(tmp_path: Path) -> None:
