@@ -66,13 +66,21 @@ def write(measured: Measurement) -> None:
         f"# All figures of {date}\n\n{on}.\n[The page above](../README.md) says what they mean.\n\n"
         f"{layouts}\n\n{table}\n"
     )
-    missed = [result.what for result in measured.results if result.kept is False]
+    with_target = [result for result in measured.results if result.at_most is not None]
+    missed = [("what", "target", "measured"), ("---", "---:", "---:")]
+    missed += [
+        (each.what, each.shown(each.at_most or 0), each.shown(each.value))
+        for each in with_target
+        if not each.kept
+    ]
     readme = BENCH / "README.md"
     before, _, rest = readme.read_text().partition(BEGIN)
     readme.write_text(
         f"{before}{BEGIN}Measured on {date} ({on}); [all figures](results/{date}.md).\n\n"
         f"{layouts}\n\n" + "\n".join(at_a_glance(measured.results)) + "\n\n"
-        f"Targets that were missed: {'; '.join(missed) or 'none'}.\n{END}{rest.partition(END)[2]}"
+        f"Of {len(with_target)} targets, {len(missed) - 2} were missed:\n\n"
+        + "\n".join(f"| {' | '.join(row)} |" for row in missed)
+        + f"\n{END}{rest.partition(END)[2]}"
     )
 
 
