@@ -81,6 +81,7 @@ class DisksOfCycle:
             freed_bytes=self.followed.freed_by_topic,
             orphans=self.reading.orphans,
             log_bytes=self.reading.log_bytes,
+            topic_bytes=self.reading.topic_bytes,
             space=self.reading.space,
             log_dirs=self.reading.log_dirs(),
             problems=self.problems,

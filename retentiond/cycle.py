@@ -43,6 +43,7 @@ from retentiond.state.state import (
     write_under_pressure,
     write_waiting,
 )
+from retentiond.tell.coverage import CoverageReader
 from retentiond.tell.lag.margins import LagReader
 from retentiond.tell.reasons import tool_options
 from retentiond.tell.report import CycleReport, group_states
@@ -58,8 +59,8 @@ class CycleContext:
 
     ``deleting`` is set before a cycle's first request, until the cycle is over. Such a cycle is
     worth waiting for when the process is to end: it has yet to record outcomes, and the bytes that
-    brokers are about to free. ``coordinators``, ``disks`` and ``lag`` remember what earlier cycles
-    saw.
+    brokers are about to free. ``coordinators``, ``disks``, ``lag`` and ``coverage``
+    remember what earlier cycles saw.
     """
 
     kafka: Kafka
@@ -70,6 +71,7 @@ class CycleContext:
     deleting: Event = field(default_factory=Event)
     disks: BrokerDisks = field(default_factory=BrokerDisks)
     lag: LagReader = field(default_factory=LagReader)
+    coverage: CoverageReader = field(default_factory=CoverageReader)
     elapsed: Callable[[], float] = seconds_since_boot
     superseded: Callable[[Config], str | None] = lambda _config: None
 
@@ -163,6 +165,8 @@ def run_cycle(context: CycleContext, config: Config, state: State) -> CycleEnd:
         report,
         disk=replace(report.disk, relief=decided.relief),
         standing=standing(snapshot, stored.remembered, seen),
+        coverage=context.coverage.coverage(config, snapshot),
+        clock_skew_ms=snapshot.clock_skew_ms,
     )
     return CycleEnd(report, _finished(report, snapshot, read_s, context.elapsed() - began_s))
 

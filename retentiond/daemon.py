@@ -34,9 +34,10 @@ from retentiond.errors import (
 from retentiond.history.hourly import Hourly
 from retentiond.history.keeper import HistoryKeeper
 from retentiond.kafka.cluster import Observer
+from retentiond.kafka.settings.certificate_expiry import certificate_expiry_s
 from retentiond.reload import Reload
 from retentiond.schedule import EveryInterval, background_scheduler
-from retentiond.state.audit_file import log_bytes
+from retentiond.state.audit_file import log_bytes, oldest_entry_s
 from retentiond.state.operator_actions import read_pause
 from retentiond.state.state import State, read_held, read_last_complete, write_held
 from retentiond.state.state_dir import usable_bytes
@@ -121,6 +122,8 @@ class Daemon:
         self._clock = ClockChanges(date, clock)
         figures.is_ready = lambda: self._status.unready() is None
         figures.audit_log_bytes = lambda: log_bytes(config.state_dir)
+        figures.audit_oldest_s = lambda: oldest_entry_s(config.state_dir)
+        figures.certificate_expiry_s = lambda: certificate_expiry_s(self._engine.config.kafka)
         figures.state_dir_usable_bytes = lambda: usable_bytes(config.state_dir)
         figures.history = lambda: self._history.shown
         figures.dropped_log_lines = logs.dropped_lines

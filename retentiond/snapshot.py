@@ -207,6 +207,8 @@ class Snapshot:
       ``topics``: those that it wants to read and that are not there yet; and, by the guard's
       reading, all others of the plan's that it reads or was found to have commits on.
     - ``commit_counts``: by group, how many commits it was found to have, on whatever topics.
+    - ``clock_skew_ms``: the host's clock less the cluster's; None if the cluster does not tell its
+      own.
 
     What earlier cycles saw, put in by `retentiond.memory.recall`:
 
@@ -236,6 +238,7 @@ class Snapshot:
     changelogs: frozenset[GroupTopic] = frozenset()
     other_topics: Mapping[str, frozenset[str]] = field(default_factory=dict)
     commit_counts: Mapping[str, int] = field(default_factory=dict)
+    clock_skew_ms: int | None = None
     remembered: pa.Table = field(default_factory=COMMIT_SCHEMA.empty_table)
     dated: pa.Table = field(default_factory=DATED_SCHEMA.empty_table)
     absent_since_ms: Mapping[GroupTopic, int] = field(default_factory=dict)

@@ -227,6 +227,7 @@ class DiskReport:
     - ``stuck``: the partitions whose retention is stuck, in a plan's order.
     - ``orphans``: one entry for each log directory that was read.
     - ``log_bytes``: the size of all logs in the cluster, Kafka's own included.
+    - ``topic_bytes``: the size of each topic of the cluster; None if a directory could not be read.
     - ``space``: total and usable bytes of each log directory whose broker tells them.
     - ``until_full_s``: in how many seconds a directory will be full if the trend of the last day
       goes on, 0 for a full one; only the directories that fill up.
@@ -240,6 +241,7 @@ class DiskReport:
     stuck: tuple[Stuck, ...] = ()
     orphans: tuple[Orphans, ...] = ()
     log_bytes: int | None = None
+    topic_bytes: Mapping[str, int] | None = None
     problems: tuple[str, ...] = ()
     remote_bytes: Mapping[TopicPartition, int | None] = field(default_factory=dict)
     space: tuple[LogDirCapacity, ...] = ()

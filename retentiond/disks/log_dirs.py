@@ -4,7 +4,7 @@ beside the cycle."""
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
@@ -71,6 +71,7 @@ class DiskReading:
     - ``orphans``: one entry for each log directory that was read, by broker and directory.
     - ``log_bytes``: the size of all folders in the log directories of all brokers; None if a
       directory could not be read.
+    - ``topic_bytes``: the size of each topic's folders; None like ``log_bytes``.
     - ``space``: one entry for each log directory whose broker tells it, by broker and directory.
     - ``problems``: a sentence for each broker or directory that could not be read.
     """
@@ -79,6 +80,7 @@ class DiskReading:
     unreadable: frozenset[TopicPartition] = frozenset()
     orphans: tuple[Orphans, ...] = ()
     log_bytes: int | None = None
+    topic_bytes: Mapping[str, int] | None = None
     space: tuple[LogDirCapacity, ...] = ()
     problems: tuple[str, ...] = ()
 
@@ -124,7 +126,7 @@ def disk_reading(found: LogDirs, partitions: Collection[TopicPartition]) -> Disk
     orphans: list[Orphans] = []
     space: list[LogDirCapacity] = []
     problems: list[str] = []
-    log_bytes = 0
+    topic_bytes: Counter[str] = Counter()
     for broker, answer in sorted(found.brokers.items()):
         if isinstance(answer, Failure):
             problems.append(f"the disks of broker {broker} can't be read: {answer}")
@@ -134,7 +136,7 @@ def disk_reading(found: LogDirs, partitions: Collection[TopicPartition]) -> Disk
                 problems.append(f"{directory.path} of broker {broker}: {directory.failure}")
                 continue
             for replica in directory.replicas:
-                log_bytes += replica.size_bytes
+                topic_bytes[replica.topic] += replica.size_bytes
                 at = TopicPartition(replica.topic, replica.partition)
                 if at in wanted and not replica.is_orphan:
                     folders[at].append(_folder(broker, directory, replica))
@@ -151,7 +153,8 @@ def disk_reading(found: LogDirs, partitions: Collection[TopicPartition]) -> Disk
             at for at in wanted if not _is_complete(found.assigned.get(at), folders.get(at, ()))
         ),
         orphans=tuple(orphans),
-        log_bytes=None if problems else log_bytes,
+        log_bytes=None if problems else topic_bytes.total(),
+        topic_bytes=None if problems else topic_bytes,
         space=tuple(space),
         problems=tuple(problems),
     )

@@ -69,7 +69,8 @@ def gather(
             kafka,
             most_seconds=FOR_A_PLAN_S,
         )
-        clock = earlier_time(now_ms, cluster_time.result())
+        cluster_ms = cluster_time.result()
+        clock = earlier_time(now_ms, cluster_ms)
         offsets = read_offsets(
             kafka,
             topics.enabled,
@@ -95,6 +96,7 @@ def gather(
         visible_topics=topics.listed,
         other_topics=_awaited(listing, config, existing, topics.gone),
         commit_counts={group: len(found) for group, found in listing.commits.items()},
+        clock_skew_ms=now_ms - cluster_ms if isinstance(cluster_ms, int) else None,
     )
     return with_epochs(snapshot, kafka)
 

@@ -133,6 +133,10 @@ it fails, and nothing is deleted.
 """
 
 
+_OLDEST = "SELECT planned_at_ms FROM cycles ORDER BY observed_ms LIMIT 1"
+"""By the log's own time, as entries are removed: the host's clock may have been set."""
+
+
 def open_for_writing(state_dir: Path) -> sqlite3.Connection:
     """The connection of the only writer. The caller sees to it that one thread at a time uses it.
 
@@ -181,6 +185,21 @@ def log_bytes(state_dir: Path) -> int:
         with suppress(OSError):
             sizes += part.stat().st_size
     return sizes
+
+
+def oldest_entry_s(state_dir: Path) -> float | None:
+    """When the oldest cycle in the log was planned, in epoch seconds; None if there is none, or
+    none can be read now."""
+    path = state_dir / AUDIT_NAME
+    if not path.exists():
+        return None
+    try:
+        with closing(connect(path, read_only=True)) as connection:
+            check_schema(connection, path)
+            row = connection.execute(_OLDEST).fetchone()
+    except (StateError, sqlite3.Error):
+        return None
+    return None if row is None else row[0] / 1000
 
 
 def check_schema(connection: sqlite3.Connection, path: Path) -> None:

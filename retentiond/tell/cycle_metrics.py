@@ -90,6 +90,10 @@ def _names(figures: Mapping[str, float], *, per: float = 1) -> Samples:
     return (((label(name),), value / per) for name, value in sorted(figures.items()))
 
 
+def _seconds(ms: int | None) -> float | None:
+    return None if ms is None else ms / 1000
+
+
 def _counted(keys: Iterable[tuple[str, ...]]) -> Samples:
     return sorted(Counter(keys).items())
 
@@ -114,6 +118,12 @@ def _kept_on_log_dirs(cycle: CycleFigures) -> Samples:
         for (broker, log_dir), each in cycle.relief.items()
         for group, kept in islice(each.kept_bytes.items(), MOST_KEEPERS)
     )
+
+
+def _unmanaged_bytes(cycle: CycleFigures) -> Samples:
+    sizes = cycle.report.disk.topic_bytes
+    known = cycle.report.coverage.unmanaged
+    return [((), None if sizes is None else sum(sizes.get(topic, 0) for topic in known))]
 
 
 def _owners(cycle: CycleFigures) -> Samples:
@@ -393,6 +403,47 @@ CYCLE_METRICS: tuple[Definition[CycleFigures], ...] = (
         "them; for the ten groups with the most.",
         ("broker", "log_dir", "group"),
         _kept_on_log_dirs,
+    ),
+    Definition(
+        "retentiond_policy_entries_without_topic",
+        GAUGE,
+        "Enabled entries of the policy that match no topic of the cluster, by owner (empty: the "
+        "main file's).",
+        ("owner",),
+        lambda cycle: _names(cycle.report.coverage.entries_without_topic),
+    ),
+    Definition(
+        "retentiond_unmanaged_topics",
+        GAUGE,
+        "Topics of the cluster that no entry of the policy covers, internal topics apart.",
+        (),
+        lambda cycle: [((), len(cycle.report.coverage.unmanaged))],
+    ),
+    Definition(
+        "retentiond_unmanaged_bytes",
+        GAUGE,
+        "Bytes that those topics take on the disks of all replicas; absent if they are not known.",
+        (),
+        _unmanaged_bytes,
+    ),
+    Definition(
+        "retentiond_weakened_topics",
+        GAUGE,
+        "Enabled topics with a setting that weakens the protection of their records, by owner "
+        "(empty: none) and setting: only, exclude, groups_visible (assumed) or allow_compacted.",
+        ("owner", "by"),
+        lambda cycle: (
+            ((label(owner), by), count)
+            for (owner, by), count in sorted(cycle.report.coverage.weakened.items())
+        ),
+    ),
+    Definition(
+        "retentiond_clock_skew_seconds",
+        GAUGE,
+        "The host's clock less the cluster's, when the last plan was made; positive: the host is "
+        "ahead. Absent if the cluster does not tell its time.",
+        (),
+        lambda cycle: [((), _seconds(cycle.report.clock_skew_ms))],
     ),
     Definition(
         "retentiond_groups",

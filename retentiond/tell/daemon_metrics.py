@@ -24,6 +24,8 @@ class DaemonFigures:
     cluster_name: str = ""
     is_ready: Callable[[], bool | None] = lambda: None
     audit_log_bytes: Callable[[], float | None] = lambda: None
+    audit_oldest_s: Callable[[], float | None] = lambda: None
+    certificate_expiry_s: Callable[[], float | None] = lambda: None
     state_dir_usable_bytes: Callable[[], float | None] = lambda: None
     history: Callable[[], HistoryStatus] = HistoryStatus
     dropped_log_lines: Callable[[], int] = lambda: 0
@@ -138,6 +140,20 @@ DAEMON_METRICS: tuple[Definition[DaemonFigures], ...] = (
         GAUGE,
         "Bytes of the audit log's files, free room for further entries included; 0 without files.",
         samples=single(lambda daemon: daemon.audit_log_bytes()),
+    ),
+    Definition(
+        "retentiond_audit_oldest_entry_timestamp_seconds",
+        GAUGE,
+        "Time of the oldest cycle in the audit log, in epoch seconds: how far back the log goes. "
+        "Absent while there is no entry, and if it can't be read.",
+        samples=single(lambda daemon: daemon.audit_oldest_s()),
+    ),
+    Definition(
+        "retentiond_client_certificate_expiry_timestamp_seconds",
+        GAUGE,
+        "When the certificate expires that the daemon shows to the brokers, in epoch seconds; "
+        "absent without one, and if it can't be read.",
+        samples=single(lambda daemon: daemon.certificate_expiry_s()),
     ),
     Definition(
         "retentiond_history_bytes",

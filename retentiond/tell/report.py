@@ -27,6 +27,7 @@ from retentiond.model import (
 )
 from retentiond.snapshot import ABSENT, Snapshot
 from retentiond.tell.answers import ClusterAnswer, PartitionAnswer, TopicAnswer, cluster_answer
+from retentiond.tell.coverage import NOTHING_COVERED, Coverage
 from retentiond.tell.group_answers import NO_LAG_READ, LagReport
 from retentiond.tell.pressure import say_relief
 from retentiond.tell.reasons import GRANT, with_address
@@ -58,6 +59,8 @@ class CycleReport:
     - ``failure``: the error that ended the cycle after it had deleted already.
     - ``group_states``: the kind and state of each group.
     - ``unseen``: a sentence for every sign of readers that commit nothing.
+    - ``coverage``: how far the configuration reaches.
+    - ``clock_skew_ms``: the host's clock less the cluster's; None if it is not known.
     - ``evidence_ages_s``: the age of each second reading when its last request went out.
     """
 
@@ -72,6 +75,8 @@ class CycleReport:
     unseen: tuple[str, ...] = ()
     unnamed_readers: tuple[str, ...] = ()  # see `Snapshot`
     standing: Standing = NOTHING_KNOWN
+    coverage: Coverage = NOTHING_COVERED
+    clock_skew_ms: int | None = None
     evidence_ages_s: tuple[float, ...] = ()
 
     def outcome(self, row: PlanRow) -> DeletionOutcome:

@@ -21,7 +21,7 @@ from retentiond.errors import StateReplaced
 from retentiond.model import GroupKind, Outcome
 from retentiond.state import audit_pruning
 from retentiond.state.audit import Audit
-from retentiond.state.audit_file import log_bytes
+from retentiond.state.audit_file import log_bytes, oldest_entry_s
 from retentiond.state.audit_records import read_deletions
 from retentiond.state.operator_actions import Action, actions_in, record_action
 from tests.support.audited import read_cycles
@@ -390,3 +390,16 @@ def test_its_size_is_that_of_its_files(tmp_path: Path) -> None:
         cycle(audit, "one", Outcome.DELETED)
         parts = [os.stat(tmp_path / name).st_size for name in ("audit.db", "audit.db-wal")]
         assert log_bytes(tmp_path) == sum(parts) > 0
+
+
+def test_how_far_back_it_goes_follows_what_is_removed(tmp_path: Path) -> None:
+    assert oldest_entry_s(tmp_path) is None
+    with closing(Audit.open(tmp_path)) as audit:
+        host = Host(audit)
+        assert oldest_entry_s(tmp_path) is None
+        cycle(audit, "first", planned_at_ms=9_000)  # the host's clock is set back afterwards
+        host.pass_days(400)
+        cycle(audit, "second", planned_at_ms=5_000)
+        assert oldest_entry_s(tmp_path) == 9
+        audit.prune(KEEP_MS, GO)
+        assert oldest_entry_s(tmp_path) == 5

@@ -23,6 +23,7 @@ from retentiond.kafka.interface import LOOK_TO_REQUEST, THROTTLED
 from retentiond.memory.remembered import GroupOnTopic
 from retentiond.model import DeletionOutcome, Outcome, PlanRow, Reason, TopicPartition
 from retentiond.state.state import LastComplete
+from retentiond.tell.coverage import Coverage
 from retentiond.tell.group_answers import LagReport
 from retentiond.tell.metric import INFO, Definition
 from retentiond.tell.metrics import ALL, Metrics
@@ -76,6 +77,7 @@ def full(metrics: Metrics, registry: CollectorRegistry) -> CollectorRegistry:
     at = TopicPartition("orders", 0)
     disk = DiskReport(
         size_bytes={at: 1000},
+        topic_bytes={"orders": 1000, "clicks": 70},
         remote_bytes={at: 9000},
         stuck=(Stuck(at, StuckCause.FUTURE_REPLICA, "why"),),
         orphans=(Orphans(1, "/kafka", 0, 0),),
@@ -95,13 +97,21 @@ def full(metrics: Metrics, registry: CollectorRegistry) -> CollectorRegistry:
         {"search": 2_500},
         {"billing": True, "old": False},
     )
-    cycle = replace(report(rows, [outcome("orders")]), disk=disk, lag=unread, standing=stand)
+    cycle = replace(
+        report(rows, [outcome("orders")]),
+        disk=disk,
+        lag=unread,
+        standing=stand,
+        coverage=Coverage({"": 1}, frozenset({"clicks", "new"}), {("payments", "only"): 2}),
+        clock_skew_ms=1_500,
+    )
     metrics.observe_cycle(cycle)
     metrics.observe_request("list_offsets", "ok", 0.01)
     metrics.observe_config(settings())
     daemon = metrics.daemon
     daemon.is_ready = lambda: True
     daemon.audit_log_bytes = daemon.state_dir_usable_bytes = lambda: 9
+    daemon.audit_oldest_s = daemon.certificate_expiry_s = lambda: 9
     daemon.history = lambda: HistoryStatus(bytes=7, written_at=1.5, failures=2)
     daemon.dropped_log_lines = lambda: 3
     return registry
@@ -534,6 +544,19 @@ def test_how_groups_stand_is_shown_in_seconds(full: CollectorRegistry) -> None:
     assert series(full, "retentiond_group_last_commit_timestamp_seconds") == {("billing",): 1.5}
     assert series(full, "retentiond_group_live") == {("billing",): 1, ("old",): 0}
     assert series(full, "retentiond_group_vanished_seconds") == {("search",): 2.5}
+
+
+def test_how_far_the_configuration_reaches_is_counted(
+    full: CollectorRegistry, metrics: Metrics
+) -> None:
+    assert series(full, "retentiond_policy_entries_without_topic") == {("",): 1}
+    assert series(full, "retentiond_unmanaged_topics") == {(): 2}
+    assert series(full, "retentiond_unmanaged_bytes") == {(): 70}
+    assert series(full, "retentiond_weakened_topics") == {("only", "payments"): 2}
+    assert series(full, "retentiond_clock_skew_seconds") == {(): 1.5}
+    seen(metrics, [row("orders")])
+    assert series(full, "retentiond_unmanaged_bytes") == {}
+    assert series(full, "retentiond_clock_skew_seconds") == {}
 
 
 def test_what_is_told_in_place_of_a_request_is_no_api(
