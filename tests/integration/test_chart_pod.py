@@ -159,9 +159,8 @@ def test_it_can_write_to_its_state_and_to_tmp_alone(release: Release, process: P
     assert outside == {mount["mountPath"] for mount in release.container["volumeMounts"][-2:]}
 
 
-def test_the_process_has_the_name_by_which_it_is_told_to_reload(process: Process) -> None:
-    """`pkill -HUP -x retentiond`, in docs/kubernetes.md; other pods' are in other namespaces."""
-    assert Path(f"/proc/{process.pid}/comm").read_text() == "retentiond\n"
+def test_it_reloads_when_it_is_told(process: Process) -> None:
+    """`kill -HUP 1`, in docs/kubernetes.md."""
     process.signal(signal.SIGHUP)
     process.await_events("retentiond.config_reloaded")
 
