@@ -18,7 +18,7 @@ from retentiond.config import Config
 from retentiond.decide.limits import once_settled, unless_paused, within_limits
 from retentiond.decide.plan import decide
 from retentiond.decide.pressure import relief, relieved
-from retentiond.disks.broker_disks import BrokerDisks
+from retentiond.disks.broker_disks import BrokerDisks, DiskReport
 from retentiond.disks.pressure import NO_PRESSURE, LogDirRelief, Pressure
 from retentiond.errors import StateError
 from retentiond.gather.gather import gather, gather_again
@@ -113,7 +113,7 @@ def plan_cycle(context: CycleContext, config: Config, stored: StoredState) -> Pl
         replace(plan, rows=disks.rows),
         {},
         times.seconds,
-        replace(disks.report(), stuck=stored.stuck, relief=decided.relief),
+        replace(_with_pressure(disks.report(), decided.relief, pressure), stuck=stored.stuck),
         tool_options=tool_options(config.kafka),
         group_states=group_states(snapshot),
     )
@@ -163,7 +163,7 @@ def run_cycle(context: CycleContext, config: Config, state: State) -> CycleEnd:
     report = _report(config, snapshot, done, afterwards, times)
     report = replace(
         report,
-        disk=replace(report.disk, relief=decided.relief),
+        disk=_with_pressure(report.disk, decided.relief, pressure),
         standing=standing(snapshot, stored.remembered, seen),
         coverage=context.coverage.coverage(config, snapshot),
         clock_skew_ms=snapshot.clock_skew_ms,
@@ -238,6 +238,13 @@ def _disk_pressure(
         stored.awaited,
         stored.recent_disks,
     )
+
+
+def _with_pressure(
+    disk: DiskReport, found: tuple[LogDirRelief, ...] | None, pressure: Pressure
+) -> DiskReport:
+    problems = disk.problems if pressure.problem is None else (*disk.problems, pressure.problem)
+    return replace(disk, relief=found, problems=problems)
 
 
 def _with_offsets(

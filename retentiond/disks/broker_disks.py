@@ -4,7 +4,7 @@ whose retention is stuck."""
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -51,6 +51,11 @@ stay for that long."""
 MAX_READING_AGE_MS = MINUTE_MS
 """A reading that began longer ago (the process was suspended, say) no longer tells how full a disk
 is."""
+
+TOO_OLD = (
+    f"the disks were read more than {MAX_READING_AGE_MS // 1000} s before the plan, so no disk "
+    "counts as under pressure in this cycle; the next cycle asks again"
+)
 
 REMEMBER_INTERVAL_MS = 10 * MINUTE_MS
 """At most one reading in this time is remembered."""
@@ -141,7 +146,8 @@ class BrokerDisks:
         self._reader.begin(kafka.log_dirs)
 
     def reading(self, snapshot: Snapshot) -> DiskReading:
-        """The disks of the snapshot's partitions. It waits a second at most for the brokers."""
+        """The disks of the snapshot's partitions, the same for the whole cycle. It waits a second
+        for the brokers; the disks of one that is slower are not known."""
         log_dirs = self._reader.result()
         if isinstance(log_dirs, Failure):
             return no_disk_reading(log_dirs)
@@ -157,15 +163,17 @@ class BrokerDisks:
         awaited: Sequence[PendingFree],
         recent: RecentDisks,
     ) -> Pressure:
-        """The log directories that are under pressure by this cycle's reading. Without a reading,
-        or with one that is too old, none is.
+        """The log directories that are under pressure by this cycle's reading, which is the one of
+        `reading`, too. Without a reading, or with one that is too old, none is.
 
         ``before``: the directories that were under pressure before. ``awaited``: bytes of earlier
         deletions that the brokers have yet to free. ``recent``: the readings of earlier cycles.
         """
         log_dirs, now = self._reader.result(), uptime()
-        if isinstance(log_dirs, Failure) or now.ms - self._begun_ms > MAX_READING_AGE_MS:
-            return pressure(DiskReading(), rules, before, FreedProgress())
+        is_too_old = now.ms - self._begun_ms > MAX_READING_AGE_MS
+        if isinstance(log_dirs, Failure) or is_too_old:
+            unknown = pressure(DiskReading(), rules, before, FreedProgress())
+            return replace(unknown, problem=TOO_OLD) if is_too_old else unknown
         reading = self.reading(snapshot)
         followed = follow(awaited, reading, offsets_of(snapshot), snapshot.taken_at_ms)
         recent = recent.with_reading(reading.space, sizes_by_log_dir(log_dirs), now)

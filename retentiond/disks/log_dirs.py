@@ -187,40 +187,50 @@ class ReplicaKey(NamedTuple):
 MAX_WAIT_S = 1.0
 """How long a cycle waits for the disks after its last request."""
 
-LATE = Failure("REQUEST_TIMED_OUT", "a broker has not answered yet; the next cycle asks again")
+MAX_END_S = 1.0
+"""How long a reading may take to end once it is told not to wait for more brokers."""
+
+LATE = Failure("REQUEST_TIMED_OUT", "no broker has answered yet; the next cycle asks again")
+
+Read: TypeAlias = "Callable[[Callable[[], bool]], LogDirs]"
+"""Asks all brokers, and waits for no more of them once the callable that it gets returns true."""
 
 
 class DiskReader:
     """Reads the disks in a thread. At most one reading is under way, so readings don't pile up
-    behind a broker that doesn't answer."""
+    behind brokers that don't answer."""
 
-    def __init__(self, max_wait_s: float = MAX_WAIT_S) -> None:
-        self._max_wait_s = max_wait_s
+    def __init__(self, max_wait_s: float = MAX_WAIT_S, max_end_s: float = MAX_END_S) -> None:
+        self._max_wait_s, self._max_end_s = max_wait_s, max_end_s
         self._thread: threading.Thread | None = None
+        self._give_up = threading.Event()
         self._answer: LogDirs | Failure = LATE
-        self._is_old = False  # the reading under way was begun for an earlier cycle
+        self._result: LogDirs | Failure | None = LATE
 
-    def begin(self, read: Callable[[], LogDirs]) -> None:
+    def begin(self, read: Read) -> None:
         """Starts a reading, unless an earlier one has not ended."""
-        self._is_old = self._thread is not None and self._thread.is_alive()
-        if self._is_old:
+        if self._thread is not None and self._thread.is_alive():
+            self._result = LATE
             return
-        self._answer = LATE
+        self._answer, self._result, self._give_up = LATE, None, threading.Event()
         self._thread = threading.Thread(
-            target=self._read, args=(read,), name="read-disks", daemon=True
+            target=self._read, args=(read, self._give_up.is_set), name="read-disks", daemon=True
         )
         self._thread.start()
 
     def result(self) -> LogDirs | Failure:
-        """The brokers' answers if they arrive within ``max_wait_s``, else `LATE`."""
-        if self._thread is None or self._is_old:
-            return LATE
-        self._thread.join(self._max_wait_s)
-        return self._answer
+        """What the brokers have answered after ``max_wait_s`` at most; the same for the whole
+        cycle, whatever is answered later."""
+        if self._result is None and self._thread is not None:
+            self._thread.join(self._max_wait_s)
+            self._give_up.set()
+            self._thread.join(self._max_end_s)
+            self._result = LATE if self._thread.is_alive() else self._answer
+        return self._result or LATE
 
-    def _read(self, read: Callable[[], LogDirs]) -> None:
+    def _read(self, read: Read, give_up: Callable[[], bool]) -> None:
         try:
-            self._answer = read()
+            self._answer = read(give_up)
         except RetentiondError as error:
             self._answer = Failure(type(error).__name__, str(error))
         except Exception as error:  # noqa: BLE001 - any error means that the disks are not known

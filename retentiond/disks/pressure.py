@@ -96,6 +96,7 @@ class Pressure:
     - ``recent``: the readings of the last minutes, with this one; None if the disks are not known.
     - ``eager``: the cycle's snapshot with the pressure retention wherever that could help; None if
       it could help nowhere.
+    - ``problem``: why this cycle's reading does not count; None if it does.
     """
 
     log_dirs: tuple[PressedLogDir, ...] = ()
@@ -104,6 +105,7 @@ class Pressure:
     awaited_bytes: Mapping[ReplicaKey, int] = field(default_factory=dict)
     recent: RecentDisks | None = None
     eager: Snapshot | None = None
+    problem: str | None = None
 
     def partitions(self, snapshot: Snapshot) -> list[int]:
         """Positions of the partitions with a replica in a log directory under pressure."""

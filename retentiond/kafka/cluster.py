@@ -114,8 +114,8 @@ class KafkaCluster:
     ) -> Mapping[PartitionEpoch, EpochEnd | Failure | None]:
         return self._timed("offset_for_leader_epoch", self._offsets.epoch_ends, asked)
 
-    def log_dirs(self) -> LogDirs:
-        return self._timed("describe_log_dirs", log_dirs.log_dirs, self._disks)
+    def log_dirs(self, give_up: Callable[[], bool] = lambda: False) -> LogDirs:
+        return self._timed("describe_log_dirs", log_dirs.log_dirs, self._disks, give_up)
 
     def coordinator_state(self, earlier: CoordinatorState | None = None) -> CoordinatorState:
         return self._timed("coordinator_state", listing.coordinator_state, self._client, earlier)

@@ -10,7 +10,7 @@ one has answered, every call raises `retentiond.errors.OtherCluster`, for good.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Literal, NamedTuple, Protocol, TypeAlias
@@ -276,11 +276,11 @@ class Kafka(Protocol):
         """What the leaders say of those epochs; None: it is the one in which it leads now, and
         which has not ended."""
 
-    def log_dirs(self) -> LogDirs:
+    def log_dirs(self, give_up: Callable[[], bool] = lambda: False) -> LogDirs:
         """What every broker's log directories hold. Waits for no other request, nor they for it.
 
-        A broker that does not answer, or not this principal, is a `Failure`; a cluster that does
-        not raises `KafkaUnavailable`.
+        A broker that does not answer, or not this principal, is a `Failure`, and so is one that has
+        not answered when ``give_up`` says so; a cluster that does not raises `KafkaUnavailable`.
         """
 
     def coordinator_state(self, earlier: CoordinatorState | None = None) -> CoordinatorState:

@@ -14,7 +14,7 @@ of them are asked. Replicas that are being added or removed count as replicas (K
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -41,14 +41,18 @@ NOT_ALLOWED = Failure(
 Assigned = dict[TopicPartition, tuple[int, ...]]
 
 
-def log_dirs(client: Client) -> LogDirs:
-    """The directories of each broker of the metadata, or why they are not known."""
+NOT_YET = Failure("REQUEST_TIMED_OUT", "it has not answered yet; the next cycle asks again")
+
+
+def log_dirs(client: Client, give_up: Callable[[], bool] = lambda: False) -> LogDirs:
+    """The directories of each broker of the metadata, or why they are not known: `NOT_YET` of those
+    that have not answered when ``give_up`` says so."""
 
     async def ask(network: NetworkClient) -> LogDirs:
         metadata = await network.topics(None)
         assigned = _assigned(metadata)
         nodes = [broker.node_id for broker in metadata.brokers]
-        brokers = await _describe(network, nodes)
+        brokers = await _describe(network, nodes, give_up)
         strangers = {
             node: found
             for node in nodes
@@ -72,16 +76,18 @@ def _assigned(metadata: Any) -> Assigned:
 
 
 async def _describe(
-    network: NetworkClient, nodes: list[int]
+    network: NetworkClient, nodes: list[int], give_up: Callable[[], bool] | None = None
 ) -> dict[int, tuple[LogDir, ...] | Failure]:
     answers = await network.send_all(
-        [(node, DescribeLogDirsRequest(topics=None)) for node in nodes]
+        [(node, DescribeLogDirsRequest(topics=None)) for node in nodes], give_up=give_up
     )
     return {node: _directories(answer) for node, answer in zip(nodes, answers, strict=True)}
 
 
 def _directories(answer: Any) -> tuple[LogDir, ...] | Failure:
     """A broker has a directory at least: one that shows none does not show them to us."""
+    if answer is None:
+        return NOT_YET
     if isinstance(answer, Exception):
         return failure_of_exception(answer)
     if error := getattr(answer, "error_code", 0):

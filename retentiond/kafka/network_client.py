@@ -42,6 +42,9 @@ METADATA_FRESH_S = 5.0
 AFTER_TIMEOUT_S = 0.01
 """So that kafka-python has noticed, too, that the time is up."""
 
+POLL_S = 0.02
+"""How often it asks whether to give up."""
+
 UNKNOWN_TOPIC = 3
 """Kafka's error code: there is no such topic."""
 
@@ -173,11 +176,15 @@ class NetworkClient:
             raise
 
     async def send_all(
-        self, requests: Sequence[tuple[int, Any]], in_flight: int | None = None
+        self,
+        requests: Sequence[tuple[int, Any]],
+        in_flight: int | None = None,
+        give_up: Callable[[], bool] | None = None,
     ) -> list[Any]:
         """Requests to (node, request) at once, a bounded number ``in_flight`` for each node.
 
-        Returns, in order, each response, or the error that came instead of it.
+        Returns, in order, each response, or the error that came instead of it; None for what was
+        not answered when ``give_up`` said so.
         """
         at_once = in_flight or self._max_in_flight
         answers: list[Any] = [None] * len(requests)
@@ -201,6 +208,10 @@ class NetworkClient:
                 else:
                     del waiting[node]
             for position, future in sent:
+                while give_up and not future.is_done and not give_up():
+                    await self._manager._net.sleep(POLL_S)
+                if give_up and not future.is_done:
+                    continue
                 try:
                     answers[position] = self._compared(await future)
                 except (KafkaError, OSError) as error:

@@ -6,7 +6,7 @@ remove, and which files are gone already. The judge is told nothing by retention
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -138,7 +138,7 @@ class SmallDisk(FakeCluster):
                 self.first_records[number] += size // RECORD_BYTES
                 self.removed.append((size, self.now_ms + FILE_DELAY_MS))
 
-    def log_dirs(self) -> LogDirs:
+    def log_dirs(self, _give_up: Callable[[], bool] = lambda: False) -> LogDirs:
         replicas = [
             Replica("orders", number, self.log_bytes(number)) for number in range(PARTITIONS)
         ]

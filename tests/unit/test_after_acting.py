@@ -6,7 +6,7 @@ A record takes 100 bytes; the brokers' sizes don't drop by themselves, as on a r
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -51,7 +51,7 @@ class Disks(FakeCluster):
         self.create_topic("orders", 1, {"segment.bytes": str(SEGMENT)}, replication_factor=2)
         self.produce("orders", count=95)
 
-    def log_dirs(self) -> LogDirs:
+    def log_dirs(self, _give_up: Callable[[], bool] = lambda: False) -> LogDirs:
         if self.failure:
             raise self.failure
         size = RECORD * (self.partition("orders").high_watermark - self.kept_from)
@@ -287,7 +287,7 @@ def test_a_file_of_what_is_stuck_that_can_not_be_written_is_told(run: Run) -> No
 
 def test_a_broker_that_is_not_read_is_said(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        Disks, "log_dirs", lambda _: LogDirs({1: Failure("DOWN", "no answer")}, {AT: (1,)})
+        Disks, "log_dirs", lambda *_: LogDirs({1: Failure("DOWN", "no answer")}, {AT: (1,)})
     )
     assert run.plan(40).disk.problems == ("the disks of broker 1 can't be read: DOWN: no answer",)
 

@@ -23,8 +23,10 @@ from retentiond.kafka.wire.by_hand import (
 
 T = TypeVar("T")
 
+PAUSE, NO_ANSWER = object(), object()
+
 Answer = Callable[[Any, int | None], Any]
-"""Of (request, node): the response, or the error that comes instead of one."""
+"""Of (request, node): the response, or the error that comes instead of one, or `NO_ANSWER`."""
 
 
 class Brokers:
@@ -48,12 +50,16 @@ class Brokers:
         )
         self.broker_version_data = SimpleNamespace(api_version=self._version)
         self._conns: dict[int, Any] = {}
+        self._net = SimpleNamespace(sleep=lambda _seconds: self.send(PAUSE))
         self._answer = answer
         self._versions = versions or {}
         self._waiting: deque[tuple[int | None, Any, Future]] = deque()
 
     def send(self, request: Any, node_id: int | None = None) -> Future:
         future = Future()
+        if request is PAUSE:  # ends when nothing else is left to be answered
+            self._waiting.appendleft((node_id, request, future))
+            return future
         self.requests.append((node_id, request))
         self._waiting.append((node_id, request, future))
         in_flight = sum(node == node_id for node, _, _ in self._waiting)
@@ -77,7 +83,9 @@ class Brokers:
 
     def _answer_one(self) -> None:
         node, request, future = self._waiting.pop()
-        answer = self._answer(request, node)
+        answer = None if request is PAUSE else self._answer(request, node)
+        if answer is NO_ANSWER:
+            return
         if isinstance(answer, OffsetFetchResponse) and isinstance(
             request, BatchedOffsetFetchRequest
         ):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from threading import Event
@@ -143,7 +143,7 @@ class Leaders:
     def broker_configs(self, names: Collection[str]) -> Mapping[int, Mapping[str, str] | Failure]:
         raise NotImplementedError
 
-    def log_dirs(self) -> LogDirs:
+    def log_dirs(self, _give_up: Callable[[], bool] = lambda: False) -> LogDirs:
         raise NotImplementedError
 
     def offsets_at(

@@ -177,7 +177,7 @@ class FakeCluster(World):
         return answers
 
     @_call
-    def log_dirs(self) -> LogDirs:
+    def log_dirs(self, _give_up: Callable[[], bool] = lambda: False) -> LogDirs:
         self._need_a_broker()
         shown = {b: s for b, s in self.brokers.items() if s is not BrokerState.FENCED}
         return LogDirs({broker: self._disk(broker) for broker in shown}, self._assigned())

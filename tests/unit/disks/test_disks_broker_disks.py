@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,9 +12,10 @@ from retentiond.clock import Uptime
 from retentiond.config.disk_pressure import DiskPressure
 from retentiond.disks import broker_disks
 from retentiond.disks.broker_disks import BrokerDisks, SpaceHistory, trend
-from retentiond.disks.log_dirs import LATE, DiskReader, LogDirCapacity
+from retentiond.disks.log_dirs import LogDirCapacity
 from retentiond.disks.recent import RecentDisks
-from retentiond.model import Failure
+from retentiond.kafka.interface import LogDirs
+from retentiond.kafka.log_dirs import NOT_YET
 from retentiond.state.state import read_space, write_space
 from tests.support.builders.gather_worlds import config as policy
 from tests.support.builders.gather_worlds import entry, healthy, snapshot
@@ -138,19 +141,32 @@ def test_a_reading_that_has_grown_old_is_no_pressure(monkeypatch: pytest.MonkeyP
     assert pressed() == [AT]
     now_ms = 61_000
     assert pressed() == []
+    assert "more than 60 s" in str(disks.pressure(taken, rules, (), (), RecentDisks()).problem)
     disks.begin(cluster)
     assert pressed() == [AT]
 
 
-def test_a_broker_that_does_not_answer_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
+def test_a_slow_broker_hides_the_pressure_of_no_other() -> None:
+    """And what is reported is what was decided by."""
 
-    def late(_reader: DiskReader) -> Failure:
-        asked.append(1)
-        return LATE
+    class OneIsSlow(FakeCluster):
+        def log_dirs(self, give_up: Callable[[], bool] = lambda: False) -> LogDirs:
+            found = super().log_dirs()
+            while not give_up():
+                time.sleep(0.01)
+            return LogDirs({**found.brokers, 2: NOT_YET}, found.assigned)
 
-    monkeypatch.setattr(DiskReader, "result", late)
+    cluster = OneIsSlow(brokers=2)
+    cluster.usable_bytes |= {1: 1, 2: 1}
     taken = snapshot(healthy(), policy(entry("orders")))
     rules = DiskPressure(below_free=20.0, until_free=25.0)
-    assert not BrokerDisks().pressure(taken, rules, (), (), RecentDisks()).log_dirs
-    assert asked == [1]
+    disks = BrokerDisks()
+    disks.begin(cluster)
+    found = disks.pressure(taken, rules, [(2, "/kafka")], (), RecentDisks())
+    assert [each.key for each in found.log_dirs] == [AT]
+    assert found.remembered == {AT, (2, "/kafka")}  # it was under pressure when last known
+    reading = disks.reading(taken)
+    assert [each.key for each in reading.space] == [AT]
+    assert [each.partition(":")[0] for each in reading.problems] == [
+        "the disks of broker 2 can't be read"
+    ]

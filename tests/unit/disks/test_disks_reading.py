@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 
 from retentiond.disks.log_dirs import (
     LATE,
@@ -99,7 +100,7 @@ FOUND = LogDirs({}, {TopicPartition("orders", 0): (1,)})
 
 def test_a_reading_is_there_when_it_is_asked_for() -> None:
     reader = DiskReader()
-    reader.begin(lambda: FOUND)
+    reader.begin(lambda _give_up: FOUND)
     assert reader.result() is FOUND
 
 
@@ -108,7 +109,7 @@ def test_before_the_first_reading_there_is_none() -> None:
 
 
 def test_a_reading_that_fails_is_a_failure() -> None:
-    def unavailable() -> LogDirs:
+    def unavailable(_give_up: object) -> LogDirs:
         raise KafkaUnavailable("nobody answers")
 
     reader = DiskReader()
@@ -117,7 +118,7 @@ def test_a_reading_that_fails_is_a_failure() -> None:
 
 
 def test_a_bug_in_a_reading_is_a_failure_too() -> None:
-    def broken() -> LogDirs:
+    def broken(_give_up: object) -> LogDirs:
         raise ZeroDivisionError
 
     reader = DiskReader()
@@ -125,19 +126,33 @@ def test_a_bug_in_a_reading_is_a_failure_too() -> None:
     assert reader.result() == Failure("ZeroDivisionError", "the reading failed")
 
 
-def test_a_slow_reading_is_not_waited_for_nor_joined_by_another_nor_given_later() -> None:
-    go_on, begun = threading.Event(), []
-
-    def slow() -> LogDirs:
-        begun.append(1)
-        go_on.wait(10)
+def test_a_reading_ends_with_what_was_answered_when_it_is_waited_for_no_longer() -> None:
+    def without_the_slow_one(give_up: Callable[[], bool]) -> LogDirs:
+        while not give_up():
+            time.sleep(0.001)
         return FOUND
 
     reader = DiskReader(max_wait_s=0.01)
-    reader.begin(slow)
+    reader.begin(without_the_slow_one)
+    assert reader.result() is FOUND
+
+
+def test_a_reading_that_hangs_is_not_joined_by_another_and_not_given_later() -> None:
+    """A plan and its report go by the same one."""
+    go_on, begun, ended = threading.Event(), [], threading.Event()
+
+    def hangs(_give_up: object) -> LogDirs:
+        begun.append(1)
+        go_on.wait(10)
+        ended.set()
+        return FOUND
+
+    reader = DiskReader(max_wait_s=0.01, max_end_s=0.01)
+    reader.begin(hangs)
     assert reader.result() == LATE
-    reader.begin(slow)
+    reader.begin(hangs)
     go_on.set()
+    ended.wait(10)
     assert reader.result() == LATE
     assert begun == [1]
 

@@ -11,9 +11,9 @@ from kafka.protocol.admin import DescribeLogDirsRequest, DescribeLogDirsResponse
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from retentiond.kafka.interface import LogDir, LogDirs, Replica
-from retentiond.kafka.log_dirs import NOT_ALLOWED, log_dirs
+from retentiond.kafka.log_dirs import NOT_ALLOWED, NOT_YET, log_dirs
 from retentiond.model import Failure, TopicPartition
-from tests.support.builders.scripted_brokers import Brokers, BrokersClient
+from tests.support.builders.scripted_brokers import NO_ANSWER, Brokers, BrokersClient
 
 NOT_AUTHORIZED = 29
 UNKNOWN_TOPIC = 3
@@ -60,8 +60,8 @@ class Cluster:
     gone_meanwhile: bool = False
     looks: list[int | None] = field(default_factory=list)
 
-    def look(self) -> LogDirs:
-        return log_dirs(BrokersClient(Brokers(self._answer)))
+    def look(self, give_up: Callable[[], bool] = lambda: False) -> LogDirs:
+        return log_dirs(BrokersClient(Brokers(self._answer)), give_up)
 
     def _answer(self, request: Any, node: int | None) -> Any:
         if isinstance(request, MetadataRequest):
@@ -143,6 +143,14 @@ def test_a_broker_that_fails_is_a_failure_and_the_others_are_read() -> None:
     found = Cluster({}, disks).look()
     assert isinstance(found.brokers[1], Failure)
     assert found.brokers[2] == (LogDir("/a"),)
+
+
+def test_brokers_that_have_not_answered_in_time_are_failures_and_the_others_are_read() -> None:
+    disks = {1: NO_ANSWER, 2: [directory("/a", {("gone", 0): 5})], 3: NO_ANSWER}
+    asked = iter([False, False])
+    found = Cluster({}, disks).look(give_up=lambda: next(asked, True))
+    assert (found.brokers[1], found.brokers[3]) == (NOT_YET, NOT_YET)
+    assert orphans(found) == {2: [Replica("gone", 0, 5, is_orphan=True)]}
 
 
 def test_a_principal_that_is_shown_no_directory_may_not_see_them() -> None:
