@@ -39,9 +39,8 @@ before it are older than `retention.ms`. The margin counts down to that moment.
   answers, so that most cycles send few requests or none. The margin that is shown may be too
   small, by a twentieth or by a second, whichever is more. After a start it takes a few cycles until
   it is that exact.
-- With one exception, the margin never overstates the time left. The exception is a margin that
-  rests on the timestamp of a record that has been deleted since. Such a margin is shown until a
-  look-up confirms or corrects it, mostly in the same cycle.
+- The margin is a lower bound, except for a moment after the record it rests on was deleted: until
+  a look-up confirms or corrects it, mostly in the same cycle.
 - The series shows the smallest margin of all partitions.
 - A negative margin is loss: Kafka may delete, or has deleted, what the group has not read. If
   the records are gone already, the margin is -1, unless earlier cycles had seen the loss coming.
