@@ -346,9 +346,17 @@ class Daemon:
             self._log.warning(logs.CONFIG_NEEDS_RESTART, settings=fixed)
             config = config.model_copy(update={name: getattr(old, name) for name in fixed})
         with self._taking_over:
+            before, now = set(self._in_force.policy_files), set(config.policy_files)
             self._put_in_force(config)
         self._metrics.daemon.reload_succeeded = True
-        self._log.info(logs.CONFIG_RELOADED, dry_run=config.dry_run)
+        self._log.info(
+            logs.CONFIG_RELOADED,
+            dry_run=config.dry_run,
+            files=1 + len(now),
+            entries=len(config.entries),
+            files_added=sorted(now - before),
+            files_removed=sorted(before - now),
+        )
 
     def _refuse(self, error: ConfigError) -> None:
         self._metrics.daemon.reload_succeeded = False

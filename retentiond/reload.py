@@ -1,7 +1,7 @@
 """Reads the configuration again, beside a daemon that goes on meanwhile.
 
-A secret may be a file that never comes: a FIFO, a mount that hangs. No thread that waits for one
-can be woken, so it waits alone, and is given up after a time.
+A file may never come: a mount may hang. No thread that waits for one can be woken, so it waits
+alone, and is given up after a time.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class Reload:
             self._refuse(
                 ConfigError(
                     f"it could not be read within {RELOAD_TIMEOUT_S:g} s, so the old configuration "
-                    "stays; see that every ${file:…} in it can be read at once, then send SIGHUP "
-                    "again"
+                    "stays; see that its files, and every ${file:…} in them, can be read at once, "
+                    "then send SIGHUP again"
                 )
             )
 

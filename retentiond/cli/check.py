@@ -121,7 +121,7 @@ def _say_what_it_means(path: Path, config: Config, no_secrets: bool) -> None:
 
     console = printer()
     for line in chain(_meanings(config), _about_pressure(config)):
-        say(console, line)
+        say(console, printable(line))
     mode = {True: "deletes nothing (dry_run)", False: "DELETES RECORDS"}.get(
         config.dry_run, f"deletes records unless dry_run ({config.dry_run}) is true"
     )

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, PlainSerializer
 
-from retentiond.config.values import AnyText, BcryptHash, refused
+from retentiond.config.values import AnyText, BcryptHash, filled, refused
 
 
 class Properties(Mapping[str, str]):
@@ -48,7 +48,7 @@ def _users(hashes: Mapping[str, str]) -> Properties:
     if not hashes:
         raise refused("expected one user or more; without this setting everybody is let in")
     for user in hashes:
-        if not user or ":" in user:
+        if ":" in filled(user):
             raise refused("expected the name of a user, without a colon", user)
     return Properties(hashes)
 

@@ -274,6 +274,11 @@ class Config(Section):
         return self._policies.entries
 
     @property
+    def policy_files(self) -> tuple[str, ...]:
+        """The names of the teams' files."""
+        return self._policies.files
+
+    @property
     def exact_names(self) -> frozenset[str]:
         """The topics that an entry names."""
         return frozenset(each.entry.name for each in self.entries if each.entry.name is not None)

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 
 import yaml
 
+from retentiond.config.files import ConfigFiles
 from retentiond.errors import ConfigError
 
 # A configuration is five levels deep. PyYAML's C composer recurses without a limit and takes
@@ -201,33 +202,41 @@ _REFERENCE = re.compile(
     re.VERBOSE,
 )
 
-_MOST_BYTES = 1 << 20  # of one file: a key or a certificate, never a device without an end
+_MOST_BYTES = 1 << 20  # of one file: a key or a certificate
 
 
-def substitute(
-    tree: Tree, environ: Mapping[str, str] | None, base_dir: Path, at: tuple[str | int, ...] = ()
-) -> Tree:
-    """The tree with every reference replaced; files are relative to ``base_dir``. ``environ`` None:
-    neither variables nor files are asked for, and a value that refers to one is unknown.
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What references are replaced from. ``environ`` None: neither variables nor files are asked
+    for, and a value that refers to one is unknown."""
+
+    environ: Mapping[str, str] | None
+    files: ConfigFiles
+
+
+def substitute(tree: Tree, outside: Outside, base_dir: Path, at: _Path = ()) -> Tree:
+    """The tree with every reference replaced; files are relative to ``base_dir``.
 
     Raises ConfigError with the path of the value whose variable is unset or whose file
     can't be read.
     """
     match tree:
         case dict():
-            return {k: substitute(v, environ, base_dir, (*at, k)) for k, v in tree.items()}
+            return {k: substitute(v, outside, base_dir, (*at, k)) for k, v in tree.items()}
         case list():
-            return [substitute(v, environ, base_dir, (*at, i)) for i, v in enumerate(tree)]
+            return [substitute(v, outside, base_dir, (*at, i)) for i, v in enumerate(tree)]
         case Scalar(text=text) if "${" in text:
             try:
-                return _substituted(tree, environ, base_dir)
+                return _substituted(tree, outside, base_dir)
             except ConfigError as exc:
                 raise ConfigError(exc.message, path=dotted(at)) from exc
         case _:
             return tree
 
 
-def _substituted(scalar: Scalar, environ: Mapping[str, str] | None, base_dir: Path) -> Scalar:
+def _substituted(scalar: Scalar, outside: Outside, base_dir: Path) -> Scalar:
+    environ = outside.environ
+
     def replacement(reference: re.Match[str]) -> str:
         if reference["escaped"]:
             return "${"
@@ -236,18 +245,18 @@ def _substituted(scalar: Scalar, environ: Mapping[str, str] | None, base_dir: Pa
         if environ is None:
             return reference.group()
         if reference["file"]:
-            return _content(base_dir / reference["file"])
+            return _content(base_dir / reference["file"], outside.files)
         return _variable(reference["name"], environ)
 
     references = list(_REFERENCE.finditer(scalar.text))
-    outside = [reference for reference in references if not reference["escaped"]]
-    whole = len(outside) == 1 and outside[0].group() == scalar.text
-    unknown = bool(outside) and environ is None
+    replaced = [reference for reference in references if not reference["escaped"]]
+    whole = len(replaced) == 1 and replaced[0].group() == scalar.text
+    unknown = bool(replaced) and environ is None
     text = _REFERENCE.sub(replacement, scalar.text)
     return Scalar(
         scalar.text if unknown else text,
-        plain=whole or (scalar.plain and not outside),
-        substituted=bool(outside),
+        plain=whole or (scalar.plain and not replaced),
+        substituted=bool(replaced),
         unknown=unknown,
     )
 
@@ -259,11 +268,10 @@ def _variable(name: str, environ: Mapping[str, str]) -> str:
         raise ConfigError(f"expected the environment variable {name} to be set") from None
 
 
-def _content(path: Path) -> str:
+def _content(path: Path, files: ConfigFiles) -> str:
     """The file's text less its last line break."""
     try:
-        with path.open("rb") as file:
-            content = file.read(_MOST_BYTES + 1)
+        content = files.read(path, _MOST_BYTES + 1)
     except (OSError, ValueError) as exc:  # ValueError: a NUL character in the path
         reason = getattr(exc, "strerror", None) or "not a path"
         raise ConfigError(f"can't read the file {str(path)!r} ({reason})") from exc

@@ -27,10 +27,11 @@ from retentiond.config.values import (
     File,
     LocalFileOrAddress,
     LocalFolder,
+    Name,
     Section,
-    Text,
     TopicName,
     filled,
+    is_topic_name,
     is_unknown,
     refused,
 )
@@ -96,6 +97,8 @@ def _paths(value: object) -> tuple[OffsetsPath, ...]:
         raise refused("expected a mapping of topics, each with its path")
     found: list[OffsetsPath] = []
     for topic, of_topic in value.items():
+        if not is_topic_name(topic):
+            raise refused("expected the name of a topic", topic)
         if not isinstance(of_topic, Mapping):
             found += _of(of_topic, topic, None, topic)
             continue
@@ -173,10 +176,10 @@ class ConnectOffsets(Section):
     """The topic in which its workers keep offsets (offset.storage.topic). A MirrorMaker 2 of its
     own calls it mm2-offsets.SOURCE.internal."""
 
-    connector: Text
+    connector: Name
     """The connector's name. A MirrorMaker 2 of its own calls it MirrorSourceConnector."""
 
-    cluster: Text | None = None
+    cluster: Name | None = None
     """The alias by which the connector knows this cluster (source.cluster.alias). It is needed only
     if the topic has the connector's positions in several clusters."""
 
@@ -212,7 +215,7 @@ class ExternalReader(Section):
         }
     )
 
-    name: Text
+    name: Name
     """Its name among the topic's groups."""
 
     spark_checkpoint: LocalFolder | None = None

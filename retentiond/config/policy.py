@@ -100,6 +100,7 @@ class Policies:
     """The policy of every entry, ready to be asked for thousands of topics."""
 
     entries: tuple[PolicyEntry, ...]  # the main file's first, disabled ones included
+    files: tuple[str, ...]  # the teams' files, by name
     _by_name: dict[str, PolicyEntry]
     _by_pattern: tuple[PolicyEntry, ...]
     _of_topics: dict[str, TopicPolicy | PolicyConflict | None] = field(
@@ -158,13 +159,16 @@ def work_out_policies(
     of_main = ("defaults", defaults)
     _refuse_namesakes(*of_main)
     entries = list(_entries(every_topic, [of_main], topics))
+    names: list[str] = []
     for file in files:
+        names.append(file.name)
         of_file = (f"{file.name}{_FILE}defaults", file.defaults)
         _refuse_namesakes(*of_file)
         every_of_file = replace(refined(every_topic, file.defaults), owner=file.owner)
         entries += _entries(every_of_file, [of_main, of_file], file.topics, file.name)
     return Policies(
         tuple(entries),
+        tuple(names),
         _by_name(entries),
         tuple(each for each in entries if each.entry.pattern is not None),
     )
@@ -231,7 +235,8 @@ def _by_name(entries: Iterable[PolicyEntry]) -> dict[str, PolicyEntry]:
         if name in found:
             other = _seen_from(found[name].source, each.source)
             raise _refusal(
-                f"{other} has this name, too; keep one entry for the topic", f"{each.source}.name"
+                f"expected one entry for the topic {name}, but {other} is another one; keep one",
+                f"{each.source}.name",
             )
         found[name] = each
     return found

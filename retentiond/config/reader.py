@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterable, Mapping
-from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,7 +17,8 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaV
 from pydantic_core import core_schema
 
 from retentiond.config.config import Config
-from retentiond.config.document import dotted, read_document, shown, substitute
+from retentiond.config.document import Outside, dotted, read_document, shown, substitute
+from retentiond.config.files import ConfigFiles, find
 from retentiond.config.rules import PolicyFile
 from retentiond.config.values import Section, is_unknown
 from retentiond.errors import ConfigError
@@ -39,6 +40,12 @@ _SENTENCES = {  # pydantic's own kinds of error; the settings' types bring their
 }
 
 
+READINGS = 20
+"""How often files that change while they are read are read again, and how long after."""
+
+PAUSE_S = 0.05
+
+
 def load(
     path: Path,
     environ: Mapping[str, str] | None = os.environ,
@@ -49,22 +56,40 @@ def load(
     """The configuration in the file, which ``option`` names. ``environ`` None: what comes from
     outside the files is not asked for. ``none_yet``: a glob of ``policies`` may lead to no file.
     Raises ConfigError, which names file and key."""
-    try:
-        return parse(_read(path, option), environ, path.parent, none_yet=none_yet)
-    except ConfigError as exc:
-        raise ConfigError(exc.message, path=exc.path, file=exc.file or str(path)) from exc
+    for _ in range(READINGS):
+        outside = Outside(environ, ConfigFiles())
+        read: Config | ConfigError
+        try:
+            text = _read(path, option, outside.files)
+            read = _config(text, outside, path.parent, none_yet=none_yet)
+        except ConfigError as exc:
+            read = ConfigError(exc.message, path=exc.path, file=exc.file or str(path))
+        if outside.files.is_unchanged():
+            break
+        time.sleep(PAUSE_S)
+    else:
+        read = ConfigError(
+            "expected files that belong together, but they keep changing while they are read; try "
+            "again once they are written",
+            file=str(path),
+        )
+    if isinstance(read, ConfigError):
+        raise read
+    return read
 
 
-def parse(
-    text: str, environ: Mapping[str, str] | None, base_dir: Path, *, none_yet: bool = False
-) -> Config:
-    """The configuration in a text; ``${file:…}`` is relative to ``base_dir``.
+def parse(text: str, environ: Mapping[str, str] | None, base_dir: Path) -> Config:
+    """The configuration in a text; files are relative to ``base_dir``.
 
     Raises ConfigError with the path of the first key that is wrong, or the line and column
     where the text is no YAML.
     """
-    config = _parsed(Config, text, "the sections kafka and topics", environ, base_dir)
-    config.add_files(policy_files(config.policies or (), environ, base_dir, none_yet=none_yet))
+    return _config(text, Outside(environ, ConfigFiles()), base_dir)
+
+
+def _config(text: str, outside: Outside, base_dir: Path, *, none_yet: bool = False) -> Config:
+    config = _parsed(Config, text, "the sections kafka and topics", outside, base_dir)
+    config.add_files(_policy_files(config.policies or (), outside, base_dir, none_yet=none_yet))
     is_said = "state_dir" in config.model_fields_set or config.state_dir == SYSTEM_STATE_DIR
     if not (config.dry_run or is_said):  # a dry_run that is not known is not false
         raise ConfigError(
@@ -75,22 +100,21 @@ def parse(
     return config
 
 
-def policy_files(
-    globs: Iterable[str],
-    environ: Mapping[str, str] | None,
-    base_dir: Path,
-    *,
-    none_yet: bool = False,
+def _policy_files(
+    globs: Iterable[str], outside: Outside, base_dir: Path, *, none_yet: bool
 ) -> tuple[PolicyFile, ...]:
     """The files that globs lead to from ``base_dir``, each once, in the order of their names.
 
     Raises ConfigError for a glob that leads to no file, unless there may be ``none_yet``, and for a
     bad file, which it names."""
-    found: dict[str, PolicyFile] = {}  # by the real path: several paths may lead to one file
+    by_real_path: dict[str, str] = {}  # several names may lead to one file
     for index, pattern in enumerate(globs):
         if is_unknown(pattern):
             continue
-        names = sorted(glob(pattern, root_dir=base_dir, recursive=True))
+        try:
+            names = outside.files.find(pattern, base_dir)
+        except ConfigError as exc:
+            raise ConfigError(exc.message, path=f"policies[{index}]") from exc
         if not (names or none_yet):
             raise ConfigError(
                 f"expected a glob that matches a file, but none in {base_dir} matches {pattern}; "
@@ -98,33 +122,32 @@ def policy_files(
                 path=f"policies[{index}]",
             )
         for name in names:
-            if (file := os.path.realpath(base_dir / name)) not in found:
-                found[file] = _policy_file(name, environ, base_dir)
-    return tuple(sorted(found.values(), key=lambda file: file.name))
+            by_real_path.setdefault(outside.files.resolve(base_dir / name), name)
+    return tuple(_policy_file(name, outside, base_dir) for name in sorted(by_real_path.values()))
 
 
 def leads_to(globs: Iterable[str], base_dir: Path, path: Path) -> bool:
     """Whether globs lead from ``base_dir`` to the file."""
-    found = (name for each in globs for name in glob(each, root_dir=base_dir, recursive=True))
+    found = (name for each in globs for name in find(each, base_dir))
     return any((base_dir / name).resolve() == path.resolve() for name in found)
 
 
-def _policy_file(name: str, environ: Mapping[str, str] | None, base_dir: Path) -> PolicyFile:
+def _policy_file(name: str, outside: Outside, base_dir: Path) -> PolicyFile:
     path = base_dir / name
+    if not name.isprintable():
+        raise ConfigError(f"the name of the policy file {name!a} can't be shown; rename it")
     try:
-        text = _read(path, "policies")
-        return _parsed(PolicyFile, text, "owner and topics", environ, path.parent).named(name)
+        text = _read(path, "policies", outside.files)
+        return _parsed(PolicyFile, text, "owner and topics", outside, path.parent).named(name)
     except ConfigError as exc:
         raise ConfigError(exc.message, path=exc.path, file=name) from exc
 
 
-def _parsed(
-    kind: type[_File], text: str, required: str, environ: Mapping[str, str] | None, base_dir: Path
-) -> _File:
+def _parsed(kind: type[_File], text: str, required: str, outside: Outside, base_dir: Path) -> _File:
     tree = read_document(text)
     if tree is None:
         raise ConfigError(f"the file is empty, expected at least {required}")
-    tree = substitute(tree, environ, base_dir)
+    tree = substitute(tree, outside, base_dir)
     try:
         return kind.model_validate(tree)
     except ValidationError as exc:
@@ -133,9 +156,9 @@ def _parsed(
     raise ConfigError(sentence_of(first), path=path_of(first))
 
 
-def _read(path: Path, option: str) -> str:
+def _read(path: Path, option: str, files: ConfigFiles) -> str:
     try:
-        return path.read_bytes().decode("utf-8")
+        return files.read(path).decode("utf-8")
     except (OSError, ValueError) as exc:
         if isinstance(exc, UnicodeDecodeError):
             line = exc.object.count(b"\n", 0, exc.start) + 1

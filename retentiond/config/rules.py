@@ -19,11 +19,12 @@ from retentiond.config.values import (
     CountingPatterns,
     Duration,
     Flag,
+    GroupRegex,
+    Name,
     NotBlank,
-    Regex,
     Section,
-    Text,
     TopicName,
+    TopicRegex,
     Visibility,
     is_unknown,
     reads,
@@ -45,10 +46,10 @@ RETENTION_UNITS_MS = {"ms": 1, "minutes": MINUTE_MS, "hours": HOUR_MS}
 class GroupRules(Section):
     """Which groups decide over a topic."""
 
-    required: tuple[Text, ...] | None = None
+    required: tuple[Name, ...] | None = None
     """Groups that must have committed on the topic; it is held until they have. By default none."""
 
-    exclude: tuple[Regex, ...] | None = None
+    exclude: tuple[GroupRegex, ...] | None = None
     """Regular expressions (RE2 syntax). A group whose whole id matches one of them does not count:
     what it has not read may be deleted. By default none."""
 
@@ -159,10 +160,10 @@ class TopicEntry(TopicRules):
     name: TopicName | None = None
     """The topic's exact name; beats every pattern."""
 
-    pattern: Regex | None = None
+    pattern: TopicRegex | None = None
     """A regular expression (RE2 syntax) that must match a topic's whole name."""
 
-    exceptions: tuple[Regex, ...] | None = Field(default=None, alias="except")
+    exceptions: tuple[TopicRegex, ...] | None = Field(default=None, alias="except")
     """Exceptions from `pattern`, as regular expressions (RE2 syntax). The entry does not apply to a
     topic whose whole name matches one of them. By default none."""
 

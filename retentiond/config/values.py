@@ -26,7 +26,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from retentiond.config.document import Scalar, Unknown, shown
-from retentiond.config.pattern import Pattern
+from retentiond.config.pattern import Pattern, ends_blank, matches_only_blank
 from retentiond.formatting import (
     DAY_MS,
     DURATION,
@@ -89,6 +89,9 @@ _LOCAL_PLACE = r"(/|file:(//)?/(?!/)).*"
 _ADDRESS = r"https?://.+"
 _STORE = r"(s3a?|gs|az|abfss?)://[^/:?#\s]+(/[^?#\s]*)?"
 _MASTER = r"local(\[ *([0-9]+|\*) *(, *[0-9]+ *)?\]|-cluster\[[0-9, ]+\])?|yarn|(spark|sc|k8s)://.+"
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+"""Characters that steer a terminal, and those that turn the direction of text."""
+
 _TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 
 
@@ -106,9 +109,20 @@ def _text(value: object) -> str:
     raise refused(f"expected a text, not {shown(value)}")
 
 
-def filled(value: object) -> str:
+def _not_empty(value: object) -> str:
     if not (text := _text(value)):
         raise refused("expected a text that is not empty")
+    return text
+
+
+def filled(value: object) -> str:
+    """A text that is shown to people, or names a file."""
+    text = _not_empty(value)
+    if control := _CONTROL.search(text):
+        raise refused(
+            f"expected a text on one line, without control characters such as "
+            f"U+{ord(control[0]):04X}; {_BLOCK_SCALAR}"
+        )
     return text
 
 
@@ -116,6 +130,21 @@ def _not_blank(value: object) -> str:
     if not (text := filled(value)).strip():
         raise refused("expected a text that is not blank")
     return text
+
+
+def _name(value: object) -> str:
+    """Of a reader. It may have spaces inside."""
+    if ends_blank(name := filled(value)):
+        raise refused(f"expected a name {_NOT_BLANK_AT_ITS_ENDS}")
+    return name
+
+
+_BLOCK_SCALAR = "remember that YAML ends a text after | with a line break"
+
+_NOT_BLANK_AT_ITS_ENDS = (
+    "that neither begins nor ends with white space or a control character, as nothing has such a "
+    f"name; {_BLOCK_SCALAR}"
+)
 
 
 def _flag(value: object) -> bool:
@@ -263,9 +292,14 @@ def _keep_ms(value: object) -> int | None:
     return ms
 
 
+def is_topic_name(name: str) -> bool:
+    """Whether Kafka would take it."""
+    return _TOPIC_NAME.fullmatch(name) is not None
+
+
 def _topic_name(value: object) -> str:
     name = _text(value)
-    if not _TOPIC_NAME.fullmatch(name):
+    if not is_topic_name(name):
         raise refused(
             "expected a topic name of 1 to 249 letters, digits, dots, underscores and hyphens; "
             "a regular expression belongs under pattern"
@@ -273,16 +307,24 @@ def _topic_name(value: object) -> str:
     return name
 
 
-def _regex(value: object, *, any_dot: bool = False) -> Pattern:
+def _regex(value: object, *, any_dot: bool = False, of_topics: bool = False) -> Pattern:
     if isinstance(value, Pattern):
         return value
-    text = filled(value)
+    text = _not_empty(value)
     try:
-        return Pattern(text, any_dot)
+        pattern = Pattern(text, any_dot)
     except ValueError as exc:
         secret = isinstance(value, Scalar) and value.substituted
         detail = "" if secret else f" ({exc})"
         raise refused(f"expected a regular expression of RE2's syntax{detail}") from None
+    if matches_only_blank(text, anywhere=of_topics):
+        raise refused(
+            "expected a pattern that matches a topic, but no topic's name has white space or "
+            f"control characters; {_BLOCK_SCALAR}"
+            if of_topics
+            else f"expected a pattern of names {_NOT_BLANK_AT_ITS_ENDS}"
+        )
+    return pattern
 
 
 def _globs(value: object) -> object:
@@ -345,6 +387,7 @@ def _text_like(pattern: str) -> dict[str, Any]:
 
 AnyText = Annotated[str, reads(_text), WithJsonSchema(_ANY_TEXT)]
 Text = Annotated[str, reads(filled), WithJsonSchema(_FILLED_TEXT)]
+Name = Annotated[str, reads(_name), WithJsonSchema(_FILLED_TEXT)]
 NotBlank = Annotated[str, reads(_not_blank)]
 TextOrNull = Annotated[
     Annotated[str, WithJsonSchema(_FILLED_TEXT)] | None,
@@ -367,7 +410,8 @@ BcryptHash = Annotated[str, reads(_bcrypt_hash), WithJsonSchema(_text_like(_BCRY
 _WrittenRegex = Annotated[
     Pattern, writes(lambda regex: regex.pattern), WithJsonSchema(_FILLED_TEXT)
 ]
-Regex = Annotated[_WrittenRegex, reads(_regex)]
+TopicRegex = Annotated[_WrittenRegex, reads(lambda value: _regex(value, of_topics=True))]
+GroupRegex = Annotated[_WrittenRegex, reads(_regex)]
 _CountingRegex = Annotated[_WrittenRegex, reads(lambda value: _regex(value, any_dot=True))]
 CountingPatterns = Annotated[
     tuple[_CountingRegex, ...], BeforeValidator(_patterns), Field(json_schema_extra={"minItems": 1})

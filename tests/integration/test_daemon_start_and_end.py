@@ -5,7 +5,6 @@ No broker answers here, so that the daemon does nothing but start Spark and try.
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 import time
@@ -68,21 +67,6 @@ def test_the_folder_of_a_killed_daemons_jvm_goes_with_the_next_start(folder: Pat
     assert list(temporary.iterdir()) == []
 
 
-def test_a_reload_whose_secret_never_comes_keeps_nobody_from_ending_it(folder: Path) -> None:
-    file = folder / "retentiond.yaml"
-    with Process("run", cwd=folder) as daemon:
-        daemon.await_events("retentiond.started")
-        os.mkfifo(folder / "secret")
-        file.write_text(file.read_text().replace('"1s"', '"${file:secret}"'))
-        daemon.signal(signal.SIGHUP)
-        # It waits in open(2) once the FIFO has a reader: then this open does not fail any more.
-        secret = eventually(lambda: _opened(folder / "secret"))
-        daemon.signal(signal.SIGTERM)
-        assert daemon.wait(END_S) == 0
-        assert secret is not None
-        os.close(secret)
-
-
 def test_a_reload_that_is_asked_for_at_any_moment_of_the_start_does_not_end_it(
     folder: Path,
 ) -> None:
@@ -95,14 +79,6 @@ def test_a_reload_that_is_asked_for_at_any_moment_of_the_start_does_not_end_it(
         daemon.await_events("retentiond.config_reloaded")
         daemon.signal(signal.SIGTERM)
         assert daemon.wait(END_S) == 0
-
-
-def _opened(fifo: Path) -> int | None:
-    """For writing; None while nobody reads."""
-    try:
-        return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
-    except OSError:
-        return None
 
 
 def _ignores_or_handles(pid: int, number: signal.Signals) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from retentiond.config import load
 from retentiond.errors import ConfigError, KafkaUnavailable, OtherCluster, StateReplaced
 from retentiond.tell import logs
 from retentiond.tell.report import CycleReport
@@ -28,10 +29,33 @@ def test_a_good_file_is_in_force_from_the_next_cycle_on() -> None:
     ]
 
 
-def test_what_was_reloaded_is_one_line() -> None:
-    bench = live(lambda bench: bench.reload(settings(dry_run=False)))
-    assert bench.events(logs.CONFIG_RELOADED) == [
-        {"event": "retentiond.config_reloaded", "log_level": "info", "dry_run": False}
+def test_what_was_reloaded_is_one_line(tmp_path: Path) -> None:
+    main = tmp_path / "retentiond.yaml"
+    main.write_text(
+        "kafka: {bootstrap.servers: localhost:9092}\npolicies: '*.team'\n"
+        "http: {host: 127.0.0.1, port: 0}\nstate_dir: /nowhere\nhistory: {enabled: false}\n"
+    )
+
+    def play(bench: Bench) -> None:
+        for names in ("ab", "bc"):
+            for file in tmp_path.glob("*.team"):
+                file.unlink()
+            for name in names:
+                text = f"owner: {name}\ntopics: [{{name: {name}1}}, {{name: {name}2}}]\n"
+                (tmp_path / f"{name}.team").write_text(text)
+            bench.reload(load(main, {}))
+
+    assert live(play).events(logs.CONFIG_RELOADED) == [
+        {
+            "event": "retentiond.config_reloaded",
+            "log_level": "info",
+            "dry_run": True,
+            "files": 3,
+            "entries": 4,
+            "files_added": added,
+            "files_removed": removed,
+        }
+        for added, removed in ((["a.team", "b.team"], []), (["c.team"], ["a.team"]))
     ]
 
 

@@ -155,10 +155,14 @@ def _owned(topics: Sequence[EnabledTopic], _: Config) -> Iterator[Finding]:
 def check_entries(
     config: Config, visible: frozenset[str], rights: Mapping[str, Operations | Failure] | Failure
 ) -> Iterator[Finding]:
-    """Every entry that enables topics matches an existing one. ``visible``: the topics that can be
-    seen."""
-    entries = [each for each in config.entries if each.policy.enabled]
-    if not entries:
+    """Every entry is about an existing topic, and so is each of its exceptions. ``visible``: the
+    topics that can be seen."""
+    entries = [
+        each
+        for each in config.entries
+        if each.policy.enabled or each.switches_off or each.entry.exceptions
+    ]
+    if not any(each.policy.enabled for each in entries):
         yield Finding(
             Level.WARNING,
             "topics",
@@ -168,12 +172,18 @@ def check_entries(
     for each in entries:
         entry, source = each.entry, each.source
         if entry.pattern is not None and not any(map(each.matches, visible)):
-            yield Finding(
-                Level.WARNING,
+            yield _matches_nothing(
                 source,
                 f"the pattern {entry.pattern.pattern} matches no topic that is visible here",
-                "a pattern matches a topic's whole name: fix it, or grant DESCRIBE on the topics",
+                each.switches_off,
             )
+        for index, regex in enumerate(entry.exceptions or ()):
+            if not any(map(regex.fullmatch, visible)):
+                yield _matches_nothing(
+                    f"{source}.except[{index}]",
+                    f"the exception {regex.pattern} matches no topic that is visible here",
+                    True,
+                )
         if entry.name is None or entry.name in visible:
             continue
         answer = None if isinstance(rights, Failure) else rights.get(entry.name)
@@ -181,7 +191,8 @@ def check_entries(
             yield Finding(
                 Level.WARNING,
                 source,
-                f"there is no topic {entry.name}",
+                f"there is no topic {entry.name}"
+                f"{_SO_IT_PROTECTS_NOTHING if each.switches_off else ''}",
                 "correct the name, or create the topic",
                 (entry.name,),
             )
@@ -190,6 +201,18 @@ def check_entries(
         yield ok("dry_run", "is true: nothing is deleted until it is set to false")
     if enabled:
         yield ok("topics", f"{len(enabled)} of {len(visible)} topics are enabled")
+
+
+_SO_IT_PROTECTS_NOTHING = ", so it keeps records of none"
+
+
+def _matches_nothing(source: str, sentence: str, protects: bool) -> Finding:
+    return Finding(
+        Level.WARNING,
+        source,
+        sentence + (_SO_IT_PROTECTS_NOTHING if protects else ""),
+        "a pattern matches a topic's whole name: fix it, or grant DESCRIBE on the topics",
+    )
 
 
 class Right(NamedTuple):

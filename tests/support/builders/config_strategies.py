@@ -18,7 +18,9 @@ TEXTS = st.lists(_SNIPPETS | st.text(alphabet=st.characters(exclude_characters="
 _NAMES = st.from_regex(r"[a-zA-Z0-9._-]{1,20}", fullmatch=True).filter(
     lambda name: name not in {".", ".."}
 )
-_PRINTABLE = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), max_size=20)
+_PRINTABLE = st.text(
+    st.characters(codec="utf-8", exclude_categories=("Cc", "Cf", "Cs", "Zl", "Zp")), max_size=20
+)
 _FILLED = _PRINTABLE.filter(bool)
 _MASTERS = st.one_of(
     st.just("local[2]"), st.builds("{}{}".format, st.sampled_from(["spark://", "sc://"]), _FILLED)
@@ -26,7 +28,7 @@ _MASTERS = st.one_of(
 _GROUPS = st.fixed_dictionaries(
     {},
     optional={
-        "required": st.lists(_FILLED.map(lambda group: f"r{group}"), max_size=3),
+        "required": st.lists(_FILLED.map(lambda group: f"r{group}r"), max_size=3),
         "exclude": st.lists(st.from_regex(r"x[a-z]{0,5}(\.\*)?", fullmatch=True), max_size=3),
         "min": st.integers(1, 2**63 - 1),
     },

@@ -173,7 +173,7 @@ def test_markdown_is_a_table_for_a_pull_request(files: Files, command: Command) 
         "stage\\..*",
         ".*a.*|b\\|c",
         "__own_c.*_",
-        "~~a~~ <b>c</b> `d`",
+        "~~a~~.<b>c</b>.`d`",
         "[12](x)",
     ],
 )

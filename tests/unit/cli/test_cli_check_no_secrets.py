@@ -120,7 +120,7 @@ def test_any_setting_of_an_external_reader_may_be_unknown(
     [
         ("http: '${A}'\n" + TOPICS, "http: expected a mapping of settings"),
         ("topics: [{name: '${A}', pattern: '${A}'}]", "expected either a name or a pattern"),
-        ("topics: [{name: '${A}'}, {name: '${A}'}]", "topics[0] has this name, too"),
+        ("topics: [{name: '${A}'}, {name: '${A}'}]", "topics[0] is another one"),
         ("topics: [{name: orders, groups: {required: '${A}'}}]", "expected a list"),
         ("dry_run: ${A-b}\n" + TOPICS, "dry_run: expected ${NAME} or ${file:PATH}"),
         ("http: {basic_auth: {}}\n" + TOPICS, "expected one user or more"),

@@ -54,7 +54,7 @@ def test_load_puts_the_file_before_the_sentence() -> None:
 def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
     for path, reason in (
         (tmp_path / "absent.yaml", "No such file or directory"),
-        (tmp_path, "Is a directory"),
+        (tmp_path, "it is a folder and not a file"),
     ):
         with pytest.raises(ConfigError) as caught:
             load(path, {})

@@ -135,6 +135,10 @@ def test_a_conflict_with_the_main_file_names_both_files_and_the_team(tmp_path: P
         ({"a": "owner: ''\ntopics: [{name: o}]"}, "policies.d/a.yaml: owner: expected a text"),
         ({"a": "owner: ' '\ntopics: [{name: o}]"}, "policies.d/a.yaml: owner: expected a text"),
         (
+            {"a": 'owner: "a\\nb"\ntopics: [{name: o}]'},
+            "policies.d/a.yaml: owner: expected a text on one line, without control characters",
+        ),
+        (
             {"a": "owner: a\ndry_run: false\ntopics: [{name: o}]"},
             "policies.d/a.yaml: dry_run: unknown setting",
         ),
@@ -148,7 +152,8 @@ def test_a_conflict_with_the_main_file_names_both_files_and_the_team(tmp_path: P
                 "a": "owner: a\ntopics: [{name: o}]",
                 "b": "owner: b\ntopics: [{name: p}, {name: o}]",
             },
-            "policies.d/b.yaml: topics[1].name: policies.d/a.yaml: topics[0] has this name, too",
+            "policies.d/b.yaml: topics[1].name: expected one entry for the topic o, but "
+            "policies.d/a.yaml: topics[0] is another one; keep one",
         ),
         (
             {"a": "owner: a\ntopics: [{name: o, groups: {required: [x], exclude: [x]}}]"},
@@ -207,8 +212,8 @@ def test_what_is_wrong_is_named_with_its_file_and_path(
         (
             "groups: {min: 1}",
             "topics: [{name: mine}]",
-            "policies.d/a.yaml: topics[0].name: the main file's topics[0] has this name, too; "
-            "keep one entry for the topic",
+            "policies.d/a.yaml: topics[0].name: expected one entry for the topic mine, but the "
+            "main file's topics[0] is another one; keep one",
         ),
     ],
 )

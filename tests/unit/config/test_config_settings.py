@@ -55,7 +55,7 @@ def test_any_other_master_is_refused_and_not_shown(master: str) -> None:
     )
 
 
-@pytest.mark.parametrize("character", ["%", "[", "]", "^", "|", "\\", "\t", "\x7f"])
+@pytest.mark.parametrize("character", ["%", "[", "]", "^", "|", "\\"])
 @pytest.mark.parametrize("setting", ["state_dir", "history.path"])
 def test_a_folder_that_deltalake_would_misread_is_refused(setting: str, character: str) -> None:
     name = json.dumps(f"/srv/a{character}41b/c")

@@ -55,8 +55,32 @@ def test_an_exact_name_that_may_not_be_seen_is_not_said_to_be_absent() -> None:
     assert bad(check_entries(ORDERS, frozenset(), denied)) == []
 
 
-def test_entries_that_are_not_enabled_need_not_match() -> None:
-    mine = config({"name": "orders"}, {"pattern": "x", "retention.commitoffset.enable": False})
+def test_an_entry_that_switches_off_or_excepts_what_does_not_exist_is_a_warning() -> None:
+    off = {"retention.commitoffset.enable": False}
+    mine = config(
+        {"pattern": ".*", "except": ["orders", "audti.*"]},
+        {"pattern": "ledgers.*", **off},
+        {"name": "audti", **off},
+        {"name": "orders", **off},
+    )
+    found = check_entries(mine, frozenset({"orders", "audit"}), NOTHING_TOLD)
+    assert [(each.subject, each.sentence) for each in found if each.level is Level.WARNING] == [
+        (
+            "topics[0].except[1]",
+            "the exception audti.* matches no topic that is visible here, so it keeps records of "
+            "none",
+        ),
+        (
+            "topics[1]",
+            "the pattern ledgers.* matches no topic that is visible here, so it keeps records of "
+            "none",
+        ),
+        ("topics[2]", "there is no topic audti, so it keeps records of none"),
+    ]
+
+
+def test_entries_that_say_nothing_need_not_match() -> None:
+    mine = config({"name": "orders"}, {"name": "x", "retention.commitoffset.enable": None})
     assert bad(check_entries(mine, frozenset({"orders"}), NOTHING_TOLD)) == []
 
 
