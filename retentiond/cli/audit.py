@@ -64,7 +64,8 @@ def audit(  # noqa: PLR0917 - typer hands each option over by its name
         bool,
         typer.Option(
             "--verify",
-            help="Check each deletion again by its recorded evidence; exit with 1 if one differs.",
+            help="Check each deletion again by its recorded evidence; exit with 1 if one differs. "
+            "JSON rows say what differs: differences.",
         ),
     ] = False,
     actions: Annotated[
@@ -92,7 +93,7 @@ def audit(  # noqa: PLR0917 - typer hands each option over by its name
 
     Example: retentiond audit --topic orders --since 24h --outcome failed
 
-    Example: retentiond audit --verify
+    Example: retentiond audit --verify --output json | jq '.[] | select(.differences != [])'
 
     Example: retentiond audit --until 365d --export deletions.parquet
     """
@@ -112,7 +113,8 @@ def audit(  # noqa: PLR0917 - typer hands each option over by its name
             "is about deletions: leave --actions out",
         )
     elif verify:
-        refuse({"--evidence": evidence, "--output": has_format}, "does not go with --verify")
+        is_csv = output is AuditOutput.CSV
+        refuse({"--evidence": evidence, "--output csv": is_csv}, "does not go with --verify")
     elif export is not None:
         refuse({"--output": has_format}, "does not go with --export: its FILE names the format")
     folder = state_dir or load(path).state_dir
@@ -140,7 +142,7 @@ def audit(  # noqa: PLR0917 - typer hands each option over by its name
         return
     deletions = read_deletions(folder, wanted)
     if verify:
-        verify_deletions(deletions)
+        _verify(deletions, output)
     elif export is not None:
         _export(deletions, export, with_evidence=evidence)
     else:
@@ -180,20 +182,32 @@ def _show_actions(folder: Path, wanted: DeletionFilter, output: AuditOutput) -> 
         show_actions(actions)
 
 
-def verify_deletions(deletions: Iterable[DeletionRecord]) -> None:
-    console = printer()
+def _verify(deletions: Iterable[DeletionRecord], output: AuditOutput) -> None:
     count = wrong = 0
-    for deletion in deletions:
-        count += 1
-        found = differences(deletion)
-        wrong += bool(found)
-        row = deletion.row
-        for sentence in found:
-            say(
-                console,
-                f"{row.topic}-{row.partition} up to {row.cutoff} in cycle {deletion.cycle_id}: "
-                f"{sentence}",
-            )
-    say(console, f"{say_many(count, 'deletion')} worked out again: {wrong} differ")
+
+    def judged() -> Iterator[tuple[DeletionRecord, tuple[str, ...]]]:
+        nonlocal count, wrong
+        for deletion in deletions:
+            count += 1
+            found = differences(deletion)
+            wrong += bool(found)
+            yield deletion, found
+
+    if output is AuditOutput.JSON:
+        from retentiond.cli.output.audit import document
+
+        print_json_list(document(deletion) | {"differences": found} for deletion, found in judged())
+    else:
+        _say_differences(judged())
+        say(printer(), f"{say_many(count, 'deletion')} worked out again: {wrong} differ")
     if wrong:
         raise typer.Exit(1)
+
+
+def _say_differences(judged: Iterable[tuple[DeletionRecord, tuple[str, ...]]]) -> None:
+    console = printer()
+    for deletion, found in judged:
+        row = deletion.row
+        of = f"{row.topic}-{row.partition} up to {row.cutoff} in cycle {deletion.cycle_id}"
+        for sentence in found:
+            say(console, f"{of}: {sentence}")

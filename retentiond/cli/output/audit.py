@@ -17,7 +17,15 @@ from pyarrow import parquet
 from rich.console import Console
 
 from retentiond.cli.output.files import new_file, refuse_unfit
-from retentiond.cli.output.printing import Column, ColumnKind, Row, print_table, printer, say
+from retentiond.cli.output.printing import (
+    Column,
+    ColumnKind,
+    Row,
+    csv_cell,
+    print_table,
+    printer,
+    say,
+)
 from retentiond.errors import UsageError
 from retentiond.fields import Storage
 from retentiond.formatting import rfc3339, say_any, say_many, say_name
@@ -83,17 +91,28 @@ def _noting(
         yield each
 
 
+class _LineFeeds(NamedTuple):
+    """Ends lines with a line feed alone. Python before 3.13 doesn't quote a carriage return in a
+    text if the writer's own lines end so."""
+
+    to: TextIO
+
+    def write(self, line: str) -> int:
+        return self.to.write(line.removesuffix("\r\n") + "\n")
+
+
 def write_csv(deletions: Iterable[DeletionRecord], to: TextIO, *, with_evidence: bool) -> int:
     """A line for each deletion, or for each group that it rested on; absent is an empty field. How
     many deletions there were."""
     of_groups = ["group", "committed_offset"] if with_evidence else []
     heads = [name for name in SCHEMA.names if name != "evidence"] + of_groups
-    writer = csv.DictWriter(to, heads, lineterminator="\n")
+    writer = csv.DictWriter(_LineFeeds(to), heads)
     count = 0
     for count, each in enumerate(deletions, 1):
         if count == 1:  # nothing is written if the log can't be read
             writer.writeheader()
-        writer.writerows(_csv_lines(each, with_evidence))
+        for line in _csv_lines(each, with_evidence):
+            writer.writerow({name: csv_cell(value) for name, value in line.items()})
     if not count:
         writer.writeheader()
     return count

@@ -90,6 +90,17 @@ def print_json_list(documents: Iterable[object]) -> None:
     sys.stdout.write("[]\n" if before == "[\n" else "\n]\n")
 
 
+FORMULA_SIGNS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
+"""A spreadsheet may take a text that begins with one of them, wide ones too, for a formula."""
+
+
+def csv_cell(value: object) -> object:
+    """The value for CSV. Texts that would be formulas get an apostrophe, and so do those that begin
+    with one: who takes the first one away has the text. Figures stay figures."""
+    is_text = isinstance(value, str) and value.startswith((*FORMULA_SIGNS, "'"))
+    return f"'{value}" if is_text else value
+
+
 def print_table(console: Console, columns: Sequence[Column], rows: Iterable[Row]) -> None:
     """All columns where they fit, else those that are not spare and a line about the others."""
     shown = list(rows)

@@ -21,7 +21,7 @@ from retentiond.act.approved import Approved, GroupEvidence
 from retentiond.cli import audit as audit_command
 from retentiond.cli.output import audit as output
 from retentiond.cli.output.audit import SCHEMA, export_deletions
-from retentiond.cli.output.printing import print_json, print_json_list
+from retentiond.cli.output.printing import csv_cell, print_json, print_json_list
 from retentiond.errors import StateError, UsageError
 from retentiond.model import GroupKind, Outcome, Plan
 from retentiond.state.audit import Audit
@@ -340,6 +340,7 @@ def test_a_long_log_is_several_tables_and_counted_once(
         (["--actions"], "stdout"),
         (["--actions", "-o", "json"], "stdout"),
         (["--verify"], "stdout"),
+        (["--verify", "-o", "json"], "stdout"),
         (["--export", "a.csv"], "a.csv.*"),
         (["--export", "a.parquet"], "a.parquet.*"),
     ],
@@ -428,7 +429,7 @@ def test_what_operators_did_at_another_time_is_left_out(
         (["--actions", "--outcome", "failed"], "--outcome is about deletions: leave --actions out"),
         (["--actions", "--evidence"], "--evidence is about deletions: leave --actions out"),
         (["--actions", "--verify"], "--verify is about deletions: leave --actions out"),
-        (["--verify", "-o", "json"], "--output does not go with --verify"),
+        (["--verify", "-o", "csv"], "--output csv does not go with --verify"),
         (["--verify", "--evidence"], "--evidence does not go with --verify"),
         (
             ["--export", "a.csv", "-o", "json"],
@@ -463,6 +464,9 @@ def test_the_table_of_deletions_says_that_operators_acted_too(
 def test_what_was_deleted_rightly_is_verified(command: Command, config_file: Path) -> None:
     done = command("audit", "--config", config_file, "--verify")
     assert (done.code, done.out) == (0, "4 deletions worked out again: 0 differ\n")
+    shown = json.loads(command("audit", "--config", config_file, "-o", "json").out)
+    done = command("audit", "--config", config_file, "--verify", "-o", "json")
+    assert (done.code, json.loads(done.out)) == (0, [each | {"differences": []} for each in shown])
 
 
 def test_a_deletion_that_its_evidence_does_not_bear_out_is_named(
@@ -476,6 +480,33 @@ def test_a_deletion_that_its_evidence_does_not_bear_out_is_named(
         "orders-0 up to 100 in cycle cycle-1: group billing had committed 99 only",
         "4 deletions worked out again: 1 differ",
     ]
+    done = command("audit", "--config", config_file, "--verify", "-o", "json")
+    differing = [each for each in json.loads(done.out) if each["differences"]]
+    assert done.code == 1
+    assert [(each["topic"], each["cutoff"], each["differences"]) for each in differing] == [
+        ("orders", 100, ["group billing had committed 99 only"])
+    ]
+
+
+@pytest.mark.parametrize(
+    "name", ["=1+1", "+1", "-a", "@sum", "\tx", "\r=1", "\n=1", "\uff1d1", "'a"]
+)
+def test_a_name_is_no_formula_in_its_csv(
+    command: Command, config_file: Path, tmp_path: Path, name: str
+) -> None:
+    with closing(sqlite3.connect(config_file.parent / "state" / "audit.db")) as log, log:
+        log.execute("UPDATE deletions SET binding_group = ?", (name,))
+        log.execute(
+            "UPDATE group_lists SET groups = ?",
+            (json.dumps([[name, "classic"], ["b", "classic"]]),),
+        )
+    file = tmp_path / "a.csv"
+    options = ("audit", "--config", config_file, "--evidence")
+    assert command(*options, "--export", file).code == 0
+    with file.open(encoding="utf-8", newline="") as opened:
+        line = next(csv.DictReader(opened))
+    assert (line["binding_group"], line["group"]) == (f"'{name}", f"'{name}")
+    assert (line["topic"], csv_cell(-1), csv_cell("a-1")) == ("clicks", -1, "a-1")
 
 
 def test_where_not_every_group_counted_its_table_and_its_json_say_so(
