@@ -125,7 +125,8 @@ def disk_reading(found: LogDirs, partitions: Collection[TopicPartition]) -> Disk
     folders: defaultdict[TopicPartition, list[ReplicaFolder]] = defaultdict(list)
     orphans: list[Orphans] = []
     space: list[LogDirCapacity] = []
-    problems: list[str] = []
+    unseen = sorted({each for to in found.assigned.values() for each in to} - found.brokers.keys())
+    problems = [f"the disks of broker {each} can't be read: it is not there" for each in unseen]
     topic_bytes: Counter[str] = Counter()
     for broker, answer in sorted(found.brokers.items()):
         if isinstance(answer, Failure):

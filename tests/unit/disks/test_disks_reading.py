@@ -51,7 +51,9 @@ def test_a_broker_that_is_not_read_leaves_its_partitions_sizes_unknown() -> None
 
 
 def test_so_does_one_that_the_metadata_do_not_show_any_more() -> None:
-    assert look({1: [directory("/a", 10)]}, (1, 2)).replicas(AT) is None
+    found = look({1: [directory("/a", 10)]}, (1, 2))
+    assert found.replicas(AT) is None
+    assert found.problems == ("the disks of broker 2 can't be read: it is not there",)
 
 
 def test_the_log_directories_of_a_partition_are_known_together_or_not_at_all() -> None:
