@@ -23,6 +23,7 @@ from pyspark.sql import SparkSession
 from retentiond.errors import ConfigError, SparkUnavailable
 from retentiond.formatting import without_parameters
 from retentiond.spark import tuning
+from retentiond.spark.environment import say_variables
 from retentiond.spark.jvm import EXIT_S, Jvm
 from retentiond.spark.tuning import APPLICATION, LOOPBACK, SMALL_JOBS, hide_pandas, show_pandas
 
@@ -230,9 +231,10 @@ class SparkSessions:
             self._jvm.connect()
             return _configured(SparkSession.builder.master(self._master), self._settings)
         except SPARK_FAILURES as error:
+            said = "" if self._master.startswith(CONNECT_SCHEME) else say_variables(os.environ)
             unavailable = SparkUnavailable(
                 f"there is no Spark session at {without_parameters(self._master)}: "
-                f"{self._reason(error)}"
+                f"{self._reason(error)}{'; ' * bool(said)}{said}"
             )
             self._end()
             raise unavailable from error
