@@ -21,7 +21,7 @@ from retentiond.decide.pressure import relief, relieved
 from retentiond.disks.broker_disks import BrokerDisks, DiskReport
 from retentiond.disks.pressure import NO_PRESSURE, LogDirRelief, Pressure
 from retentiond.errors import StateError
-from retentiond.gather.gather import gather, gather_again
+from retentiond.gather.gather import gather, gather_again, get_ready
 from retentiond.gather.groups import LastCoordinators
 from retentiond.gather.offsets import under_pressure
 from retentiond.history.entries import FinishedCycle
@@ -349,6 +349,9 @@ def _executor(
         kafka=context.kafka,
         journal=state.audit,
         begin=lambda plan: state.audit.record_cycle(begun(plan)),
+        get_ready=lambda partitions: get_ready(
+            context.kafka, context.coordinators, partitions, wait_until=context.wait_until
+        ),
         read_again=read_again,
         stop=context.stop,
         now=context.now,

@@ -71,15 +71,18 @@ class CarriedOut:
 class PlanExecutor:
     """Carries out plans with the cycle's tools.
 
-    ``begin`` records the cycle before its first deletion. ``read_again`` returns the second reading
-    of some partitions. ``now`` returns epoch milliseconds, and ``elapsed`` returns the seconds that
-    tell the age of evidence. ``why_paused`` returns why nothing may be requested any more, or None.
-    ``deleting`` is set before the first request.
+    ``begin`` records the cycle before its first deletion. ``get_ready`` does what the second
+    reading of some partitions and their deletion need beside evidence, and returns the round trip
+    to the brokers in seconds. ``read_again`` returns that reading. ``now`` returns epoch
+    milliseconds, and ``elapsed`` returns the seconds that tell the age of evidence. ``why_paused``
+    returns why nothing may be requested any more, or None. ``deleting`` is set before the first
+    request.
     """
 
     kafka: Kafka
     journal: Journal
     begin: Callable[[Plan], None]
+    get_ready: Callable[[Collection[TopicPartition]], float]
     read_again: Callable[[Collection[TopicPartition]], Snapshot]
     stop: Stop
     now: Callable[[], int]
@@ -115,6 +118,7 @@ class PlanExecutor:
             part = slices.take()
             try:
                 with self.times.step("guard"):
+                    slices.round_trip_s = self.get_ready([row.topic_partition for row in part])
                     verified, evidence = self._verified(part, first, done)
                 unreadable = 0
             except (KafkaUnavailable, Stopped) as error:
@@ -144,7 +148,7 @@ class PlanExecutor:
         """Requests the slice's approved deletions. If its evidence is already too old, the slice is
         cut into smaller ones, or left to the next cycle."""
         took_s = evidence.age_s(self.elapsed())
-        is_too_old = took_s > MAX_EVIDENCE_AGE_S
+        is_too_old = took_s + slices.round_trip_s > MAX_EVIDENCE_AGE_S  # the look takes one
         if is_too_old:
             slices.learn(part, took_s)
             if slices.put_back(part):
@@ -159,7 +163,7 @@ class PlanExecutor:
             done.leave(
                 slices.give_up(part),
                 f"reading the groups for a smaller part took {took_s:.1f} s, longer than "
-                f"{MAX_EVIDENCE_AGE_S:.1f} s",
+                f"{MAX_EVIDENCE_AGE_S:.1f} s{slices.say_distance()}",
             )
         else:
             slices.learn(part, took_s)

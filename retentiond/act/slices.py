@@ -6,6 +6,9 @@ the guard judges, and a fixed cost for each partition. The time for a commit is 
 slice. If a slice takes too long, its deletions are cut into smaller slices. If that happens again,
 the slice is given up together with all topics that are not much smaller. So no cycle tries for
 ever, and no large topic keeps the small ones waiting.
+
+Each slice also takes some round trips to the brokers, however small it is. Their time is measured
+right before its reading, and counts apart.
 """
 
 from __future__ import annotations
@@ -20,11 +23,22 @@ from retentiond.act.delete import MAX_EVIDENCE_AGE_S
 from retentiond.model import PlanRow, Verdict
 from retentiond.snapshot import Snapshot, topics_of
 
+ROUND_TRIPS = 7
+"""How many round trips follow one another from the beginning of a second reading until its request
+is with the leader: the groups' names, their commits, offsets, times (two), then the look and the
+request."""
+
+LEAST_WORK_S = 0.01
+"""What a slice takes beside its round trips, at least."""
+
+FAR_S = 0.05
+"""A shorter round trip is none worth telling of."""
+
 MOST_PARTITIONS = 5000
 """In one request. A partition takes the broker 0.05 to 0.25 ms."""
 
 TARGET_AGE_S = MAX_EVIDENCE_AGE_S / 2
-"""How old the evidence of a slice is to be at its request."""
+"""How old the evidence of a slice is to be at its request, where brokers are near."""
 
 MAX_LATE_READINGS = 2
 """After so many readings in a row that took too long, a slice is given up. A single one may only
@@ -99,6 +113,8 @@ class Slices:
         self._add(row for row in rows if row.verdict is Verdict.DELETE)
         self._estimate = estimate
         self._s_per_commit = INITIAL_S_PER_COMMIT
+        self.round_trip_s = 0.0
+        """To the slowest broker, as last measured."""
         self._late_readings = 0  # in a row
 
     def __bool__(self) -> bool:
@@ -126,7 +142,8 @@ class Slices:
 
     def learn(self, rows: Iterable[PlanRow], took_s: float) -> None:
         """Learns how long a slice took, from the beginning of its reading to its request."""
-        s_per_commit = took_s / self._estimate.cost(self._estimate.workload(rows))
+        work_s = max(LEAST_WORK_S, took_s - self._travel_s)
+        s_per_commit = work_s / self._estimate.cost(self._estimate.workload(rows))
         self._s_per_commit = max(s_per_commit, (self._s_per_commit + s_per_commit) / 2)
         self._late_readings = self._late_readings + 1 if took_s > MAX_EVIDENCE_AGE_S else 0
 
@@ -151,6 +168,19 @@ class Slices:
         ]
         return tuple(row for topic in large_topics for row in self._topics.pop(topic))
 
+    def say_distance(self) -> str:
+        """What a slice takes beside its work, where that is much."""
+        if self.round_trip_s < FAR_S:
+            return ""
+        return (
+            f"; {ROUND_TRIPS} round trips to the brokers, of {1000 * self.round_trip_s:.0f} ms "
+            f"each, take {self._travel_s:.1f} s of it"
+        )
+
+    @property
+    def _travel_s(self) -> float:
+        return ROUND_TRIPS * self.round_trip_s
+
     def _add(self, rows: Iterable[PlanRow]) -> None:
         for row in rows:
             self._topics.setdefault(row.topic, []).append(row)
@@ -159,7 +189,8 @@ class Slices:
         """How many of the topic's deletions fit into the slice besides the ``taken`` ones. The
         first topic is split only because of its deletions: every part reads the whole topic."""
         estimate = self._estimate
-        limit = TARGET_AGE_S / self._s_per_commit
+        work_s = max(0.0, TARGET_AGE_S - self._travel_s / 2)
+        limit = work_s / self._s_per_commit
         least = 0
         if not taken.deletions:
             least = 1

@@ -14,6 +14,7 @@ one that could not be read.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import replace
 
 from retentiond.gather.topics import EnabledTopic
@@ -32,10 +33,12 @@ class CommitReader:
         kafka: Kafka,
         counts: Mapping[str, int],
         topics: Callable[[], Sequence[EnabledTopic]],
+        executor: Executor,
     ) -> None:
         self._kafka = kafka
         self._counts = counts
         self._topics = topics
+        self._executor = executor
         self._has_named = False
 
     def read(self, groups: Collection[str]) -> Mapping[str, Sequence[Commit] | Failure]:
@@ -48,9 +51,14 @@ class CommitReader:
         tell_less = {group for group in groups if self._counts.get(group, 0) > len(named) > 0}
         self._has_named = bool(tell_less)
         tell_all = [group for group in groups if group not in tell_less]
+        of_named = (
+            self._executor.submit(self._kafka.commits, sorted(tell_less), named)
+            if tell_less
+            else None
+        )
         found = dict(self._kafka.commits(tell_all)) if tell_all else {}
-        if tell_less:
-            found |= self._kafka.commits(sorted(tell_less), named)
+        if of_named is not None:
+            found |= of_named.result()
         return found
 
     def unless_more_partitions(self, topics: Sequence[EnabledTopic]) -> tuple[EnabledTopic, ...]:

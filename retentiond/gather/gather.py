@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence, Set
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection, Sequence, Set
+from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +14,7 @@ from retentiond.config import Config, ExternalReader
 from retentiond.errors import StateOfOtherCluster
 from retentiond.gather.assemble import assemble, external_readers
 from retentiond.gather.commits import CommitReader
+from retentiond.gather.executors import at_once
 from retentiond.gather.external_reads import FOR_A_PLAN_S, FOR_THE_GUARD_S, start_reading
 from retentiond.gather.groups import (
     GroupListing,
@@ -29,7 +30,22 @@ from retentiond.kafka.interface import Kafka
 from retentiond.model import TopicPartition
 from retentiond.snapshot import Snapshot
 
-WORKERS = 3
+
+def get_ready(
+    kafka: Kafka,
+    coordinators: LastCoordinators,
+    partitions: Collection[TopicPartition],
+    *,
+    wait_until: Callable[[float], None],
+) -> float:
+    """What `gather_again`, and the deletion after it, need beside evidence: connections, and how
+    the coordinators stood before. Returns the round trip to the slowest broker in seconds.
+
+    Raises `KafkaUnavailable`.
+    """
+    round_trip_s = kafka.get_ready(partitions)
+    coordinators.get_ready(kafka, wait_until)
+    return round_trip_s
 
 
 def gather(
@@ -57,11 +73,11 @@ def gather(
     before = coordinators.before(kafka)
     refuse_another_cluster(cluster_id, before.cluster_id, config.state_dir)
     stood_still_at = time.monotonic() + coordinators.seconds_to_wait(before)
-    with _executor() as executor:
+    with at_once() as executor:
         cluster_time = executor.submit(kafka.cluster_time)
-        topics_to_come = executor.submit(_topics, kafka, config, remembered_topics)
+        topics_to_come = executor.submit(_topics, kafka, config, remembered_topics, executor)
         wait_until(stood_still_at)
-        listing = read_groups(kafka)
+        listing = read_groups(kafka, executor=executor)
         topics = topics_to_come.result()
         positions = start_reading(
             external_readers(topics.enabled) | _spark_queries(config),
@@ -126,13 +142,18 @@ def gather_again(
         """The wait comes here, and not after the commits, which would grow old."""
         wait_until(listed_at + standstill_s(before))
 
-    with _executor() as executor:
+    with at_once() as executor:
         names = {partition.topic for partition in only}
-        topics_to_come = executor.submit(enabled_topics, kafka, config, names)
-        commits = CommitReader(kafka, first.commit_counts, topics_to_come.result)
+        topics_to_come = executor.submit(enabled_topics, kafka, config, names, executor)
+        commits = CommitReader(kafka, first.commit_counts, topics_to_come.result, executor)
         wait_until(stood_still_at)
-        listing = read_groups(kafka, stand_still, commits.read)
+        listing = read_groups(kafka, stand_still, commits.read, executor)
         topics = topics_to_come.result()
+        # From here on, all is about the same groups, and as late as the commits or later.
+        complete = executor.submit(
+            with_completeness, listing, kafka, before, coordinators, wait_until
+        )
+        unchanged = executor.submit(commits.unless_more_partitions, topics)
         positions = start_reading(
             external_readers(topics) | _spark_queries(config),
             now_ms,
@@ -148,8 +169,7 @@ def gather_again(
             now_ms=now_ms,
         )
         external = positions()
-        unchanged = executor.submit(commits.unless_more_partitions, topics)
-        listing = with_completeness(listing, kafka, before, coordinators, wait_until)
+        listing = complete.result()
         topics = unchanged.result()
     snapshot = assemble(
         before.cluster_id,
@@ -165,10 +185,6 @@ def gather_again(
         commit_counts={group: len(found) for group, found in listing.commits.items()},
     )
     return with_epochs(snapshot, kafka)
-
-
-def _executor() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(WORKERS, thread_name_prefix="gather")
 
 
 def _spark_queries(config: Config) -> frozenset[ExternalReader]:
@@ -240,10 +256,10 @@ class _Topics(NamedTuple):
     listed: frozenset[str]
 
 
-def _topics(kafka: Kafka, config: Config, remembered: Set[str]) -> _Topics:
+def _topics(kafka: Kafka, config: Config, remembered: Set[str], executor: Executor) -> _Topics:
     listed = frozenset(kafka.topic_names())
     unlisted = config.exact_names - listed
-    enabled = enabled_topics(kafka, config, listed | unlisted)
+    enabled = enabled_topics(kafka, config, listed | unlisted, executor)
     # A topic that the policy names, and that may not be seen, is a topic with a failure.
     found = tuple(each for each in enabled if not (each.reading.name in unlisted and each.is_gone))
     return _Topics(found, topics_gone(kafka, remembered - listed), listed)

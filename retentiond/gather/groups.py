@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from retentiond.config.pattern import Pattern
 from retentiond.errors import KafkaUnavailable
 from retentiond.formatting import say_many, say_verb
+from retentiond.gather.executors import IN_TURN
 from retentiond.kafka.interface import (
     NOT_ANSWERED,
     CoordinatorState,
@@ -78,6 +80,14 @@ class LastCoordinators:
         """The same for a cycle's second reading, which begins with how the first one left them."""
         return self.last or self.before(kafka)
 
+    def get_ready(self, kafka: Kafka, wait_until: Callable[[float], None]) -> None:
+        """Sees to it that a second reading finds how they stood before it, for as long as a listing
+        needs."""
+        if self.last is None:
+            before = self.before(kafka)
+            wait_until(time.monotonic() + standstill_s(before))
+            self.last = before
+
     def seconds_to_wait(self, state: CoordinatorState) -> float:
         """How long after ``state`` was read a listing has to wait."""
         return 0.0 if state == self.last else standstill_s(state)
@@ -138,6 +148,7 @@ def read_groups(
     kafka: Kafka,
     between: Callable[[float], None] = lambda _listed_at: None,
     read_commits: ReadCommits | None = None,
+    executor: Executor = IN_TURN,
 ) -> GroupListing:
     """All groups; whether none was hidden is for `with_completeness` to say.
 
@@ -156,10 +167,13 @@ def read_groups(
         listed_at = time.monotonic()
         between(listed_at)
         committing = [g.group_id for g in listed if g.kind in COMMITTING]
-        commits |= (read_commits or kafka.commits)(committing)
         shares = [g.group_id for g in listed if g.kind is GroupKind.SHARE]
-        commits |= kafka.share_offsets(shares)
-        members = kafka.members([g for g in listed if _reads(g) and g.kind in READABLE])
+        reading = [g for g in listed if _reads(g) and g.kind in READABLE]
+        shares_to_come = executor.submit(kafka.share_offsets, shares)
+        members_to_come = executor.submit(kafka.members, reading)
+        commits |= (read_commits or kafka.commits)(committing)
+        commits |= shares_to_come.result()
+        members = members_to_come.result()
     except KafkaUnavailable as error:
         problems = (str(error),)  # who has been seen by then is to be remembered all the same
     return GroupListing(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from concurrent.futures import Executor
 from dataclasses import dataclass
 
 from retentiond.config import Config, PolicyConflict, TopicPolicy
+from retentiond.gather.executors import IN_TURN
 from retentiond.kafka.interface import (
     NO_SUCH_TOPIC,
     NOT_ANSWERED,
@@ -32,7 +34,10 @@ class EnabledTopic:
 
 
 def enabled_topics(
-    kafka: Kafka, config: Config, only: Collection[str] | None = None
+    kafka: Kafka,
+    config: Config,
+    only: Collection[str] | None = None,
+    executor: Executor = IN_TURN,
 ) -> tuple[EnabledTopic, ...]:
     """The topics that the policy enables, sorted by name, ``only`` those if given: of these, one
     that is gone, or may not be seen, is a topic with a failure.
@@ -44,8 +49,9 @@ def enabled_topics(
     policies = {
         name: policy for name in sorted(wanted) if (policy := config.policy_for(name)) is not None
     }
+    configs_to_come = executor.submit(kafka.topic_configs, policies.keys())
     described = kafka.describe_topics(policies.keys())
-    configs = kafka.topic_configs(policies.keys())
+    configs = configs_to_come.result()
     return tuple(
         _topic(name, policy, described.get(name, NOT_ANSWERED), configs.get(name, NOT_ANSWERED))
         for name, policy in policies.items()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import confluent_kafka
 from kafka.errors import IncompatibleBrokerVersion, UnrecognizedBrokerVersion
@@ -80,6 +80,28 @@ class Brokers:
     cluster_id: str
     brokers: tuple[Broker, ...]
     leaderless: tuple[TopicPartition, ...]
+
+
+class Distance(NamedTuple):
+    """How long a broker takes: for a connection with its login, and for next to no request."""
+
+    connect_s: float
+    request_s: float
+
+
+def distances(client: Client) -> Mapping[int, Distance]:
+    """Of each living broker that answers. Raises `KafkaUnavailable` where none does."""
+
+    async def ask(network: NetworkClient) -> dict[int, Distance]:
+        await network.brokers()
+        network.disconnect()
+        first, second = await network.answer_times(), await network.answer_times()
+        return {
+            node: Distance(max(0.0, first[node] - second[node]), second[node])
+            for node in sorted(first.keys() & second.keys())
+        }
+
+    return client.run(ask)
 
 
 NOT_ALIVE = Failure("BROKER_NOT_AVAILABLE", "the cluster does not count it among its brokers")

@@ -18,6 +18,7 @@ import logging
 import ssl
 import threading
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, TypeVar
@@ -40,6 +41,7 @@ from retentiond.kafka.errors.connection_check import (
     lasting_problem,
     problem_with,
     unavailable_at,
+    usable_context,
 )
 from retentiond.kafka.errors.remedies import (
     ConnectionProblem,
@@ -54,19 +56,18 @@ from retentiond.kafka.network_client import (
 )
 from retentiond.kafka.settings.oauth import NoToken, TokenSource
 from retentiond.kafka.settings.properties import ClientSettings
-from retentiond.kafka.settings.tls import (
-    FileStamps,
-    client_context,
-    file_stamps,
-    has_own_context,
-)
+from retentiond.kafka.settings.tls import FileStamps, file_stamps, speaks_tls
 
 T = TypeVar("T")
 
 Received = tuple[bytes, BaseException | None]
 
-CONNECT_TIMEOUT_MS = 10_000
+CONNECT_TIMEOUT_MS = 20_000
 """How long to try to reach any broker."""
+
+CALLS_AT_ONCE = 4
+"""How many requests of one client are under way at a time, each with as many of Kafka's as the
+settings allow."""
 
 RECONNECT_MS = 1_000
 """The longest pause before a broker is tried again, as with Kafka's own clients, unless the
@@ -74,9 +75,9 @@ settings name another."""
 
 
 class Client:
-    """A kafka-python client, made when first needed and anew after it broke.
+    """A kafka-python client, made when first needed and anew after it broke. Thread-safe.
 
-    One request at a time, so that a broken client is never closed while another request uses it.
+    One that broke is closed by the last request that uses it.
     """
 
     def __init__(
@@ -90,9 +91,12 @@ class Client:
         self._identity = identity or ClusterIdentity(settings.words.servers)
         self._throttled = throttled
         self._network: NetworkClient | None = None
-        self._stamps: FileStamps = ()
+        self._users: Counter[NetworkClient] = Counter()
+        self._context: ssl.SSLContext | None = None
+        self._stamps: FileStamps | None = None  # of the files that it was made of
         self._failed = FailedConnections(settings)
         self._lock = threading.Lock()
+        self._calls = threading.BoundedSemaphore(CALLS_AT_ONCE)
 
     def run(self, request: Callable[[NetworkClient], Awaitable[T]]) -> T:
         """Runs a coroutine function on the client's I/O thread.
@@ -100,55 +104,83 @@ class Client:
         Raises `KafkaUnavailable` where it raises an error of the client or of the protocol, and
         `OtherCluster` for good once a broker of another cluster has answered any of the clients.
         """
-        with self._lock:
+        with self._calls:
             self._identity.raise_if_two()
             try:
-                answer = self._usable_network().run(request)
-            except (KafkaUnavailable, OtherCluster):  # a broker said no; the client is sound
-                raise
+                answer = self._run(request)
             except (KafkaError, OSError) as error:
-                self._drop()
                 self._identity.raise_if_two()
                 raise self._failed.explained(error) from error
-            except BaseException:
-                self._drop()
-                raise
             self._identity.raise_if_two()
             return answer
 
     def close(self) -> None:
-        """Waits for a request under way."""
+        """Waits for requests under way."""
+        for _ in range(CALLS_AT_ONCE):
+            self._calls.acquire()
         with self._lock:
-            self._drop()
+            self._replace()
+        self._calls.release(CALLS_AT_ONCE)
+
+    def _run(self, request: Callable[[NetworkClient], Awaitable[T]]) -> T:
+        with self._lock:
+            network = self._usable_network()
+            self._users[network] += 1
+        try:
+            return network.run(request)
+        except (KafkaUnavailable, OtherCluster):  # a broker said no; the client is sound
+            raise
+        except BaseException:
+            with self._lock:
+                if network is self._network:
+                    self._replace()
+            raise
+        finally:
+            with self._lock:
+                self._users[network] -= 1
+                self._close_unused(network)
 
     def _usable_network(self) -> NetworkClient:
-        stamps = file_stamps(self._settings) if has_own_context(self._settings) else ()
-        if stamps != self._stamps and self._is_usable():
-            self._drop()  # kafka-python itself reads them for each connection
+        if speaks_tls(self._settings):
+            self._renew_certificates()
         if self._network is None:
-            self._stamps = stamps
-            admin = _connect(self._settings, self._failed, self._identity)
+            admin = _connect(self._settings, self._failed, self._identity, self._context)
             self._network = NetworkClient(
                 admin, self._settings.max_in_flight, self._identity, self._throttled
             )
         return self._network
 
-    def _is_usable(self) -> bool:
-        """Whether the certificate fits its key: half of a pair may be renewed yet."""
+    def _renew_certificates(self) -> None:
+        """A new client for renewed files. Until both of a pair are renewed, the old one serves."""
+        stamps = file_stamps(self._settings)
+        if stamps == self._stamps:
+            return
         try:
-            client_context(self._settings)
-        except OSError:
-            return False
-        return True
+            self._context = usable_context(self._settings)
+        except KafkaUnavailable:
+            if self._context is None:
+                raise
+        else:
+            self._stamps = stamps
+            self._replace()
 
-    def _drop(self) -> None:
+    def _replace(self) -> None:
+        """The next request makes another client; those under way go on with this one."""
         network, self._network = self._network, None
         if network is not None:
+            self._close_unused(network)
+
+    def _close_unused(self, network: NetworkClient) -> None:
+        if network is not self._network and not self._users[network]:
+            del self._users[network]
             network.close()
 
 
 def _connect(
-    settings: ClientSettings, failed: FailedConnections, identity: ClusterIdentity
+    settings: ClientSettings,
+    failed: FailedConnections,
+    identity: ClusterIdentity,
+    context: ssl.SSLContext | None,
 ) -> KafkaAdminClient:
     """A client that has seen the cluster. One that has not leaves no thread and no socket."""
     for name in LOGGERS_THAT_SHOW_SECRETS:
@@ -156,8 +188,8 @@ def _connect(
     options = {"reconnect_backoff_max_ms": RECONNECT_MS, **settings.kafka_python}
     if settings.oauth:
         options["sasl_oauth_token_provider"] = TokenSource(settings.oauth)
-    if has_own_context(settings):
-        options["ssl_context"] = client_context(settings)
+    if context is not None:
+        options["ssl_context"] = context
     clients: list[KafkaNetClient] = []
 
     def make(**config: Any) -> KafkaNetClient:
@@ -169,7 +201,7 @@ def _connect(
     try:
         return KafkaAdminClient(
             bootstrap_timeout_ms=CONNECT_TIMEOUT_MS,
-            max_in_flight_requests_per_connection=2 * settings.max_in_flight,
+            max_in_flight_requests_per_connection=2 * CALLS_AT_ONCE * settings.max_in_flight,
             kafka_client=make,
             **options,
         )
@@ -201,7 +233,8 @@ def _is_no_debugging(record: logging.LogRecord) -> bool:
 
 
 FIRST_TRY_MS = 2_000
-"""How long each server is tried before retentiond looks what is wrong with them."""
+"""How long each server is tried before retentiond looks what is wrong with them. Each further time
+it is twice as long: one that is far away needs seven round trips."""
 
 ALL_REFUSED_S = 2.0
 """How long to go on if all servers refuse at once: one of them may just be starting."""
@@ -230,6 +263,8 @@ class FailedConnections:
         """Looks for a first broker from now on."""
         self._since = time.monotonic()
         self._tried_at: dict[object, float] = {}
+        self._try_ms = FIRST_TRY_MS
+        self._turns: set[object] = set()  # who was tried in this round
         self._refused: set[object] = set()
         self._has_looked = False
 
@@ -274,19 +309,21 @@ class FailedConnections:
         return no_answer_from(self._settings.bootstrap_servers, error, self._settings.words)
 
     def _turn(self, manager: Any, node_id: object, timeout_ms: float) -> float:
-        """How long this bootstrap server may take. None is tried twice before all were tried once.
+        """How long this bootstrap server may take. None is tried again before all had their turn.
         Raises `NodeNotReadyError`, so that the next is picked, or what is wrong with all."""
         starting = {broker.node_id for broker in manager.cluster.bootstrap_brokers()}
         until = time.monotonic() + timeout_ms / 1000
-        if starting <= self._tried_at.keys():
+        if starting <= self._turns:
             self._raise_if_in_vain(starting)
-        elif node_id in self._tried_at:
+            self._turns.clear()
+            self._try_ms *= 2
+        elif node_id in self._turns:
             raise NodeNotReadyError(node_id)
         now = self._tried_at[node_id] = time.monotonic()
+        self._turns.add(node_id)
         if now >= until:  # looking took all that there was
             raise KafkaTimeoutError("none of the servers to start from has answered in time")
-        left_ms = 1000 * (until - now)
-        return left_ms if self._has_looked else min(left_ms, FIRST_TRY_MS)
+        return min(1000 * (until - now), self._try_ms)
 
     def _raise_if_in_vain(self, starting: set[object]) -> None:
         if all(is_final(self._failed.get(node)) for node in starting):

@@ -6,6 +6,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
 from retentiond.errors import ConfigError, KafkaUnavailable, OtherCluster
@@ -163,6 +164,19 @@ class KafkaCluster:
                 client, leaders, Offsets(client, leaders), topic
             )
         return self._last_records[topic, elsewhere]
+
+    def get_ready(self, partitions: Collection[TopicPartition]) -> float:
+        return self._timed("get_ready", self._get_ready, partitions)
+
+    def _get_ready(self, partitions: Collection[TopicPartition]) -> float:
+        with ThreadPoolExecutor(3, thread_name_prefix="ready") as executor:
+            deleting = executor.submit(self._records.get_ready, partitions)
+            reading = [
+                executor.submit(client.run, NetworkClient.round_trip_s)
+                for client in (self._client, self._topics)
+            ]
+            deleting.result()
+            return max(each.result() for each in reading)
 
     def look_before_deleting(
         self, partitions: Collection[TopicPartition]

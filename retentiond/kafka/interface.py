@@ -321,11 +321,21 @@ class Kafka(Protocol):
         one is a `Failure`.
         """
 
+    def get_ready(self, partitions: Collection[TopicPartition]) -> float:
+        """Connects to all brokers and to the leaders of these partitions, so that nothing but the
+        questions themselves is left to do. Returns how many seconds the slowest broker takes to
+        answer one.
+
+        Raises `OtherCluster` where a broker belongs to another cluster, `KafkaUnavailable` where
+        none answers.
+        """
+
     def look_before_deleting(
         self, partitions: Collection[TopicPartition]
     ) -> Mapping[str, str | Failure]:
         """Each topic's id, by its name, through the very client that the next `delete_records` goes
-        out by, connected to the leaders and proven to belong to this cluster.
+        out by, connected to the leaders and proven to belong to this cluster: after `get_ready`, in
+        one round trip.
 
         Raises `OtherCluster` where it does not, `KafkaUnavailable` where it can't ask.
         """

@@ -6,9 +6,11 @@ kafka-python's clients; its version is pinned for that reason.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import kafka.errors as kp_errors
@@ -138,6 +140,10 @@ def _ask_first(connection: Any, identity: ClusterIdentity) -> None:
             await connection.net.sleep(throttled_s + AFTER_TIMEOUT_S)
 
     setattr(connection, last, step_and_proof)
+
+
+def _throttled_until(connections: Iterable[Any]) -> float:
+    return min((each._throttle_time if each else 0.0 for each in connections), default=0.0)
 
 
 class NetworkClient:
@@ -304,11 +310,38 @@ class NetworkClient:
         known broker is free. Until then kafka-python fails every request to it."""
         nodes = self.known_brokers() if node_id is None else [node_id]
         connections = [self._manager._conns.get(node) for node in nodes]
-        until = min((each._throttle_time if each else 0.0 for each in connections), default=0.0)
-        seconds = until - time.monotonic()
-        if seconds > 0:
+        while (seconds := _throttled_until(connections) - time.monotonic()) > 0:
             self._throttled(seconds)
             await self._manager._net.sleep(seconds + AFTER_TIMEOUT_S)
+
+    async def round_trip_s(self) -> float:
+        """How long the slowest broker takes to answer next to nothing, once it is connected to."""
+        await self.brokers()
+        await self.answer_times()
+        return max((await self.answer_times()).values(), default=0.0)
+
+    async def answer_times(self) -> dict[int, float]:
+        """After how many seconds each known broker has answered next to nothing; all are asked at
+        once. One that does not answer is left out."""
+        nodes = self.known_brokers()
+        began = time.monotonic()
+        found: dict[int, float] = {}
+
+        def note(node: int, _answer: object) -> None:
+            found[node] = time.monotonic() - began
+
+        asked = [self._manager.send(metadata_request(()), node_id=node) for node in nodes]
+        for node, each in zip(nodes, asked, strict=True):
+            each.add_callback(partial(note, node))
+        for each in asked:
+            with contextlib.suppress(KafkaError, OSError):
+                await each
+        return found
+
+    def disconnect(self) -> None:
+        """The next request to any broker connects to it."""
+        for node in self.known_brokers():
+            self._manager.close(node)
 
     def known_brokers(self) -> list[int]:
         """As the metadata showed them that the client has last seen."""

@@ -56,6 +56,14 @@ class Authority:
         issued.both.write_bytes(issued.key.read_bytes() + issued.certificate.read_bytes())
         return issued
 
+    def lock(self, issued: Issued, phrase: str) -> Issued:
+        """The same with a pass phrase on its key."""
+        key = issued.key.with_suffix(".locked")
+        openssl("pkcs8", "-topk8", "-in", issued.key, "-out", key, "-passout", f"pass:{phrase}")
+        both = issued.both.with_suffix(".locked-both")
+        both.write_bytes(key.read_bytes() + issued.certificate.read_bytes())
+        return Issued(issued.certificate, key, both)
+
     def revoke(self, issued: Issued) -> Path:
         """The list of what it has revoked: this one."""
         database, settings = self._folder / "index.txt", self._folder / "ca.cnf"

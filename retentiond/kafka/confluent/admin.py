@@ -17,6 +17,7 @@ from retentiond.kafka.errors.connection_check import (
     lasting_problem,
     problem_with,
     unavailable_at,
+    usable_context,
 )
 from retentiond.kafka.errors.remedies import (
     ConnectionProblem,
@@ -26,7 +27,7 @@ from retentiond.kafka.errors.remedies import (
 )
 from retentiond.kafka.interface import NO_SUCH_TOPIC, DeleteFailure, RequestResult
 from retentiond.kafka.settings.properties import ClientSettings
-from retentiond.kafka.settings.tls import FileStamps, file_stamps
+from retentiond.kafka.settings.tls import FileStamps, file_stamps, speaks_tls
 from retentiond.model import Failure
 
 if TYPE_CHECKING:
@@ -133,6 +134,8 @@ class Admin:
             self._made.poll(0)
 
     def _not_made(self, error: KafkaException) -> Exception:
+        if speaks_tls(self._settings):
+            usable_context(self._settings)  # raises what is wrong with its files
         if self._tokens is None or self._tokens.failure is None:
             return error_of_client(self._settings, error)
         problem = ConnectionProblem(ProblemKind.NO_TOKEN, self._tokens.failure)

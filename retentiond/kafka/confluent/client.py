@@ -9,16 +9,17 @@ kafka-python's.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from concurrent.futures import wait as wait_for
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import KafkaException, TopicCollection
 
-from retentiond.errors import release_frames
+from retentiond.errors import KafkaUnavailable, release_frames
 from retentiond.kafka.cluster_identity import ClusterIdentity
 from retentiond.kafka.confluent import admin
 from retentiond.kafka.confluent import delete_records as deletions
@@ -34,6 +35,8 @@ from retentiond.kafka.interface import INTERNAL_TOPICS, DeleteAnswer, Target, To
 from retentiond.kafka.settings.properties import ClientSettings
 from retentiond.model import Failure, TopicPartition
 
+T = TypeVar("T")
+
 METADATA_TIMEOUT_S = 10.0
 """How long to try to reach any broker: librdkafka goes on trying for all of its time-out."""
 
@@ -46,12 +49,15 @@ RETRY_IF_REFUSED_S = 2.0
 ERROR_POLL_S = 0.1
 """How often it is looked at what librdkafka says of its connections."""
 
+KEEP_READY_S = 60.0
+"""How long after its last use the client that deletes serves again: for the slices of one cycle."""
+
 DELETE_TIMEOUT_S = 5.0
 """How long a leader may wait for its followers; a deletion that takes longer is read back."""
 
 
 class LibrdkafkaClient:
-    """One long-lived AdminClient that lists, thread-safe, and one for each request that deletes.
+    """One long-lived AdminClient that lists, thread-safe, and one for the requests of a cycle.
 
     Any call may raise `KafkaUnavailable`. Deletions are one thread's at a time.
     """
@@ -62,6 +68,9 @@ class LibrdkafkaClient:
         self._timeout = settings.request_timeout_s
         self._admin = Admin(settings)
         self._deleter: Deleter | None = None
+        self._made_of = ""  # the addresses
+        self._used_at = -math.inf
+        self._has_looked = False
         self.gap_s = 0.0
         """How long the last request took from the look's answer until it was handed over."""
 
@@ -72,24 +81,24 @@ class LibrdkafkaClient:
 
     def topic_names(self) -> frozenset[str]:
         """All visible topics."""
-        timeout = min(self._timeout, METADATA_TIMEOUT_S)
-        with self._admin.explaining():
-            try:
-                return self._names(min(FIRST_TRY_S, timeout))
-            except KafkaException as error:
-                self._admin.raise_if_final(admin.failure_of_error(error))
-            try:
-                return self._names(
-                    min(RETRY_IF_REFUSED_S, timeout) if self._admin.is_refused else timeout
-                )
-            except KafkaException as error:
-                raise self._admin.unavailable(admin.failure_of_error(error)) from error
-
-    def _names(self, timeout_s: float) -> frozenset[str]:
-        listed = self._admin.client().list_topics(timeout=timeout_s)
+        listed = self._listed(self._admin)
         brokers = [(node, str(broker.host), broker.port) for node, broker in listed.brokers.items()]
         self.identity.learn(listed.cluster_id, brokers)
         return frozenset(listed.topics)
+
+    def _listed(self, client: Admin) -> Any:
+        timeout = min(self._timeout, METADATA_TIMEOUT_S)
+        with client.explaining():
+            try:
+                return client.client().list_topics(timeout=min(FIRST_TRY_S, timeout))
+            except KafkaException as error:
+                client.raise_if_final(admin.failure_of_error(error))
+            try:
+                return client.client().list_topics(
+                    timeout=min(RETRY_IF_REFUSED_S, timeout) if client.is_refused else timeout
+                )
+            except KafkaException as error:
+                raise client.unavailable(admin.failure_of_error(error)) from error
 
     def describe_topics(self, names: Collection[str]) -> Mapping[str, TopicDescription | Failure]:
         """As in the interface. Raises `KafkaUnavailable` where librdkafka could ask about none."""
@@ -128,23 +137,59 @@ class LibrdkafkaClient:
         self, partitions: Collection[TopicPartition]
     ) -> Mapping[str, str | Failure]:
         """The topics' ids, through the client that the next request goes out by."""
-        self._deleter = None
-        deleter, ids = self._look(partitions)
-        self._deleter = deleter
+        self._has_looked = False
+        if not self._is_ready():
+            self._connect(partitions)
+        ids = self._through_deleter(
+            lambda deleter: deleter.look(partitions, min(self._timeout, LOOK_TIMEOUT_S))
+        )
+        self._has_looked = True
         return ids
 
-    def _look(
-        self, partitions: Collection[TopicPartition]
-    ) -> tuple[Deleter, Mapping[str, str | Failure]]:
-        if not self.identity.servers:
-            self.topic_names()
-        deleter = Deleter(self._admin.of_servers(self.identity.servers), self.identity)
+    def get_ready(self, partitions: Collection[TopicPartition]) -> None:
+        """Connects the client that deletes. Where that fails, the next look says why."""
+        with contextlib.suppress(KafkaUnavailable):
+            self._connect(partitions)
+
+    def _is_ready(self) -> bool:
+        """Whether there is a client of today's addresses that has connected a moment ago."""
+        return (
+            self._deleter is not None
+            and self._made_of == self.identity.servers
+            and time.monotonic() - self._used_at < KEEP_READY_S
+        )
+
+    def _connect(self, partitions: Collection[TopicPartition]) -> None:
+        if not self._is_ready():
+            self._deleter = None
+            if not self.identity.servers:
+                self.topic_names()
+            self._made_of = self.identity.servers
+            self._deleter = self._new_deleter(self._admin.of_servers(self._made_of))
+        timeout_s = min(self._timeout, METADATA_TIMEOUT_S)
+        self._through_deleter(lambda deleter: deleter.get_ready(partitions, timeout_s))
+
+    def _new_deleter(self, its_admin: Admin) -> Deleter:
+        began = time.monotonic()
         try:
-            return deleter, deleter.look(partitions, min(self._timeout, LOOK_TIMEOUT_S))
+            self.identity.check(self._listed(its_admin).cluster_id)
         except BaseException as error:
             release_frames(error)  # which hold the client: librdkafka's have no other end
-            del deleter
+            del its_admin
             raise
+        return Deleter(its_admin, self.identity, time.monotonic() - began)
+
+    def _through_deleter(self, ask: Callable[[Deleter], T]) -> T:
+        if self._deleter is None:
+            raise KafkaUnavailable("the client that deletes is closed")
+        try:
+            answer = ask(self._deleter)
+        except BaseException as error:
+            self._deleter = None
+            release_frames(error)  # as above
+            raise
+        self._used_at = time.monotonic()
+        return answer
 
     def delete_records(
         self, cutoffs: Mapping[TopicPartition, int], *, not_after: float = math.inf
@@ -173,7 +218,13 @@ class LibrdkafkaClient:
         """Deletes through the client of the last look; without one, it looks first."""
         if not offsets:
             return {}
-        deleter, self._deleter = self._deleter or self._look(offsets)[0], None
-        answers = deleter.request(offsets, timeout_s, not_after)
-        self.gap_s = deleter.gap_s
-        return answers
+        if not self._has_looked:
+            self.look_before_deleting(list(offsets))
+        self._has_looked = False
+
+        def request(deleter: Deleter) -> Mapping[TopicPartition, DeleteAnswer]:
+            answers = deleter.request(offsets, timeout_s, not_after)
+            self.gap_s = deleter.gap_s
+            return answers
+
+        return self._through_deleter(request)

@@ -1,9 +1,12 @@
 """DeleteRecords (KIP-107) through librdkafka: one request to each leader, an answer a partition.
 
 librdkafka sends it by the topic's name to whom it believes to lead, over connections that it makes
-and makes anew by itself. So each request has a client of its own (`Deleter`), made from the
-addresses that the proven cluster advertises, and asked right before it which cluster and which
-topics it speaks to.
+and makes anew by itself. So the requests of a cycle have a client of their own (`Deleter`), made
+from the addresses that the proven cluster advertises, and asked right before each request which
+cluster and which topics it speaks to.
+
+A connection takes many round trips: for the name, TLS and the login. `Deleter.get_ready` makes it
+before the evidence is read, so that the look takes one and the request half of one.
 
 Invariant: a request goes only to a leader that has just answered. librdkafka keeps one for any
 other until that leader answers or the request's time is over, and the evidence grows old meanwhile.
@@ -15,6 +18,7 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -48,8 +52,8 @@ FUTURE_GRACE_S = 5.0
 """How much longer a future is waited for than its request may take."""
 
 CONNECT_LEADERS_S = 1.0
-"""How long to wait for the leaders, connections included. One that does not answer holds up nobody
-else: its partitions are left out."""
+"""How long to wait for the leaders, or as much longer as brokers are far away. One that does not
+answer holds up nobody else: its partitions are left out."""
 
 LEADER_RETRY_S = 0.1
 """How long until a leader that moved is looked for again, and how long a question takes at
@@ -74,33 +78,55 @@ LEADER_SILENT = DeleteFailure(
 
 
 class Deleter:
-    """A client for one request, made of the brokers that the proven cluster advertises.
+    """A client for the requests of a cycle, made of the brokers that the proven cluster advertises.
 
     It knows nothing from before, so no connection of it was made when an address led elsewhere.
     """
 
-    def __init__(self, admin: Admin, identity: ClusterIdentity) -> None:
+    def __init__(
+        self, admin: Admin, identity: ClusterIdentity, connected_in_s: float = 0.0
+    ) -> None:
+        """``connected_in_s``: how long its first connection took."""
         self._admin = admin
         self._identity = identity
+        self._connected_in_s = connected_in_s
+        self._answered: dict[int, TopicPartition] = {}
+        """The leaders that have answered, and what they were asked about."""
         self._silent: frozenset[TopicPartition] = frozenset()
         self._looked_by: AdminClient | None = None
         self._looked_at = self._handed_over_at = 0.0
+
+    def get_ready(self, partitions: Collection[TopicPartition], timeout_s: float) -> None:
+        """Connects to the leaders, so that nothing but a look and the request is left to do.
+
+        Raises `KafkaUnavailable` where it can't ask who leads.
+        """
+        patience_s = max(CONNECT_LEADERS_S, 2 * self._connected_in_s)
+        with self._admin.explaining():
+            try:
+                self._ask_leaders(self._admin.client(), partitions, timeout_s, patience_s)
+            except KafkaException as error:
+                raise self._admin.unavailable(failures.failure_of_error(error)) from error
 
     def look(
         self, partitions: Collection[TopicPartition], timeout_s: float = LOOK_TIMEOUT_S
     ) -> dict[str, str | Failure]:
         """The topics' ids, as Kafka's tools print them; each by its name.
 
-        Connects to the leaders first, so that nothing but the request is left to do. Raises
-        `OtherCluster` where it speaks to another cluster, `KafkaUnavailable` where it can't ask.
+        Asks the leaders at the same time, and for the ids once more where a leader kept it waiting.
+        Raises `OtherCluster` where it speaks to another cluster, `KafkaUnavailable` where it can't
+        ask.
         """
         client = self._looked_by = self._admin.client()
         names = sorted({partition.topic for partition in partitions})
+        patience_s = max(CONNECT_LEADERS_S, self._connected_in_s / 2)
         with self._admin.explaining():
             try:
-                self._silent = _connect(client, partitions, timeout_s)
-                cluster_to_come = client.describe_cluster(request_timeout=timeout_s)
-                topics = client.describe_topics(TopicCollection(names), request_timeout=timeout_s)
+                asked = _describe(client, names, timeout_s)
+                self._silent, at_once = self._ask_leaders(client, partitions, timeout_s, patience_s)
+                if not at_once:
+                    asked = _describe(client, names, timeout_s)
+                cluster_to_come, topics = asked
                 cluster = cluster_to_come.result(timeout_s + FUTURE_GRACE_S)
                 ids = {name: _topic_id(future, timeout_s) for name, future in topics.items()}
             except (KafkaException, TimeoutError) as error:
@@ -108,6 +134,44 @@ class Deleter:
         self._looked_at = self._handed_over_at = time.monotonic()
         self._compare(cluster)
         return ids
+
+    def _ask_leaders(
+        self,
+        client: AdminClient,
+        partitions: Collection[TopicPartition],
+        timeout_s: float,
+        patience_s: float,
+    ) -> tuple[frozenset[TopicPartition], bool]:
+        """The partitions without a leader, or whose leader did not answer; and whether one round
+        trip has told.
+
+        Each is asked about one partition; the one that has told who leads has just answered. While
+        one leads no more, the next is looked for.
+        """
+        until = time.monotonic() + patience_s
+        earlier = _ask_for_starts(client, self._answered, patience_s)
+        listing = client.list_topics(timeout=timeout_s)
+        # librdkafka may have asked another broker, which leads that partition now.
+        led = dict(_leaders(listing, self._answered.values()))
+        answered = {
+            by for by in _answering(earlier, patience_s) if led.get(self._answered[by]) == by
+        }
+        answered.add(listing.orig_broker_id)
+        at_once = True
+        while True:
+            leaders = dict(_leaders(listing, partitions))
+            missing = {by: at for at, by in leaders.items() if by >= 0 and by not in answered}
+            if missing:
+                at_once = False
+                left_s = max(until - time.monotonic(), LEADER_RETRY_S)
+                answered |= _answering(_ask_for_starts(client, missing, left_s), left_s)
+            silent = frozenset(at for at, by in leaders.items() if by not in answered)
+            if not silent or time.monotonic() + LEADER_RETRY_S > until:
+                self._answered = {by: at for at, by in leaders.items() if by in answered}
+                return silent, at_once
+            time.sleep(LEADER_RETRY_S)
+            listing = client.list_topics(timeout=max(until - time.monotonic(), LEADER_RETRY_S))
+            answered.add(listing.orig_broker_id)
 
     def request(
         self, offsets: Mapping[TopicPartition, int], timeout_s: float, not_after: float = math.inf
@@ -140,27 +204,12 @@ class Deleter:
                 )
 
 
-def _connect(
-    client: AdminClient, partitions: Collection[TopicPartition], timeout_s: float
-) -> frozenset[TopicPartition]:
-    """Connects to the leaders. The partitions without a leader, or whose leader did not answer.
-
-    Each is asked about one partition; the one that has told who leads has just answered. While one
-    leads no more, the next is looked for.
-    """
-    listing = client.list_topics(timeout=timeout_s)
-    until = time.monotonic() + CONNECT_LEADERS_S
-    while True:
-        leaders = dict(_leaders(listing, partitions))
-        asked = {leader: at for at, leader in leaders.items() if leader >= 0}
-        asked.pop(listing.orig_broker_id, None)
-        answered = _answering(client, asked, max(until - time.monotonic(), LEADER_RETRY_S))
-        answered.add(listing.orig_broker_id)
-        silent = frozenset(at for at, by in leaders.items() if by < 0 or by not in answered)
-        if not silent or time.monotonic() + LEADER_RETRY_S > until:
-            return silent
-        time.sleep(LEADER_RETRY_S)
-        listing = client.list_topics(timeout=max(until - time.monotonic(), LEADER_RETRY_S))
+def _describe(
+    client: AdminClient, names: list[str], timeout_s: float
+) -> tuple[Future[Any], Mapping[str, Future[Any]]]:
+    """What the cluster is, and what the topics are, to come."""
+    cluster = client.describe_cluster(request_timeout=timeout_s)
+    return cluster, client.describe_topics(TopicCollection(names), request_timeout=timeout_s)
 
 
 def _leaders(
@@ -173,25 +222,26 @@ def _leaders(
             yield at, topic.partitions[at.partition].leader
 
 
-def _answering(
+def _ask_for_starts(
     client: AdminClient, asked: Mapping[int, TopicPartition], timeout_s: float
-) -> set[int]:
-    """The leaders that tell where the partition begins that each is asked about.
-
-    For a leader that does not answer librdkafka gives -1001, and no exception.
-    """
+) -> dict[int, Future[Any]]:
+    """Asks each leader where a partition begins."""
+    if not asked:
+        return {}
     questions = {leader: ConfluentPartition(*at) for leader, at in asked.items()}
-    futures = (
-        client.list_offsets(
-            dict.fromkeys(questions.values(), OffsetSpec.earliest()), request_timeout=timeout_s
-        )
-        if questions
-        else {}
+    futures = client.list_offsets(
+        dict.fromkeys(questions.values(), OffsetSpec.earliest()), request_timeout=timeout_s
     )
+    return {leader: futures[question] for leader, question in questions.items()}
+
+
+def _answering(asked: Mapping[int, Future[Any]], timeout_s: float) -> set[int]:
+    """The leaders that tell. For one that does not answer librdkafka gives -1001, and no
+    exception."""
     answered = set()
-    for leader, question in questions.items():
+    for leader, future in asked.items():
         with contextlib.suppress(KafkaException, TimeoutError):
-            if futures[question].result(timeout_s + FUTURE_GRACE_S).offset >= 0:
+            if future.result(timeout_s + FUTURE_GRACE_S).offset >= 0:
                 answered.add(leader)
     return answered
 

@@ -20,7 +20,14 @@ from retentiond.kafka.errors.remedies import (
     unavailable,
 )
 from retentiond.kafka.settings.properties import ClientSettings
-from retentiond.kafka.settings.tls import INLINE_CERTIFICATE, client_context
+from retentiond.kafka.settings.tls import (
+    INLINE_CERTIFICATE,
+    PAIR_MISMATCH,
+    NoPassPhrase,
+    WrongPassPhrase,
+    client_context,
+    speaks_tls,
+)
 
 WITH_PORT = re.compile(r"(.+):(\d{1,5})")
 
@@ -82,6 +89,26 @@ def unavailable_at(
     return unavailable(server, problem, settings.words, asked=asked)
 
 
+def usable_context(settings: ClientSettings) -> ssl.SSLContext:
+    """The client's own certificates and whom it trusts. Raises `KafkaUnavailable` if the files
+    can't be used: half of a pair may be renewed yet."""
+    try:
+        return client_context(settings)
+    except OSError as error:
+        problem = _problem_with_files(error)
+        raise unavailable(settings.bootstrap_servers, problem, settings.words) from error
+
+
+def _problem_with_files(error: OSError) -> ConnectionProblem:
+    if isinstance(error, NoPassPhrase):
+        return ConnectionProblem(ProblemKind.NO_PASS_PHRASE)
+    if isinstance(error, WrongPassPhrase):
+        return ConnectionProblem(ProblemKind.WRONG_PASS_PHRASE)
+    reason = str(getattr(error, "reason", None) or error.strerror or "")
+    kind = ProblemKind.UNMATCHED_PAIR if reason == PAIR_MISMATCH else ProblemKind.UNUSABLE_FILES
+    return ConnectionProblem(kind, reason.lower().replace("_", " "))
+
+
 def problem_with(server: str, settings: ClientSettings) -> ConnectionProblem | None:
     """What keeps a broker from being reached; None: nothing that can be seen from here.
 
@@ -90,7 +117,7 @@ def problem_with(server: str, settings: ClientSettings) -> ConnectionProblem | N
     host, port = address_of(server)
     try:
         with socket.create_connection((host, port), TIMEOUT_S) as connection:
-            if settings.kafka_python.get("security_protocol", "").endswith("SSL"):
+            if speaks_tls(settings):
                 return _problem_with_tls(connection, host, settings)
             return _problem_without_tls(connection, (host, port), settings)
     except socket.gaierror:
@@ -115,8 +142,7 @@ def _problem_with_tls(
     try:
         context = client_context(settings)
     except OSError as error:
-        reason = getattr(error, "reason", None) or error.strerror or ""
-        return ConnectionProblem(ProblemKind.UNUSABLE_FILES, str(reason).lower().replace("_", " "))
+        return _problem_with_files(error)
     try:
         with context.wrap_socket(connection, server_hostname=host) as secured:
             return _problem_after_handshake(secured, settings)

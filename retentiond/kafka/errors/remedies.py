@@ -24,6 +24,7 @@ class SettingNames:
     mechanism: str = "kafka.sasl.mechanism"
     trust: str = "kafka.ssl.ca.location"
     certificate: str = "kafka.ssl.certificate.location and kafka.ssl.key.location"
+    pass_phrase: str = "kafka.ssl.key.password"
     unchecked_name: str = "kafka.ssl.endpoint.identification.algorithm to none"
     token_from: str = "the token endpoint"
     token_place: str = "kafka.sasl.oauthbearer.token.endpoint.url"
@@ -51,6 +52,9 @@ class ProblemKind(StrEnum):
     REFUSED_CERTIFICATE = "certificate refused"
     CERTIFICATE_WANTED = "client certificate wanted"
     UNUSABLE_FILES = "unusable certificate files"
+    UNMATCHED_PAIR = "certificate and key do not match"
+    NO_PASS_PHRASE = "no pass phrase for the key"
+    WRONG_PASS_PHRASE = "wrong pass phrase for the key"
     LOGIN_REFUSED = "login refused"
     LOGIN_WANTED = "login wanted"
     NO_LOGIN = "no login there"
@@ -98,6 +102,12 @@ SENTENCES = {
     "set {words.certificate}",
     ProblemKind.UNUSABLE_FILES: "this client's own certificates can't be used{detail}; "
     "check {words.certificate}, and {words.trust}",
+    ProblemKind.UNMATCHED_PAIR: "this client's own certificates can't be used{detail}: the key "
+    "does not belong to the certificate; check {words.certificate}: while they are being renewed, "
+    "this ends as soon as both are new",
+    ProblemKind.NO_PASS_PHRASE: "this client's key has a pass phrase; set {words.pass_phrase}",
+    ProblemKind.WRONG_PASS_PHRASE: "the pass phrase does not open this client's key; "
+    "check {words.pass_phrase}",
     ProblemKind.LOGIN_REFUSED: "it refuses the login{detail}; check {words.login}, "
     "and that the broker knows this user by {words.mechanism}",
     ProblemKind.LOGIN_WANTED: "it answers nothing without a login; set {words.protocol} to "

@@ -101,6 +101,7 @@ COMMAND_WORDS = SettingNames(
     mechanism="sasl.mechanism",
     trust="ssl.truststore.location in --command-config",
     certificate="ssl.keystore.location in --command-config",
+    pass_phrase="ssl.key.password in --command-config",
     unchecked_name="ssl.endpoint.identification.algorithm to nothing in --command-config",
     token_place="sasl.oauthbearer.token.endpoint.url in --command-config",
 )

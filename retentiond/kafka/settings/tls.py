@@ -15,10 +15,16 @@ INLINE_TRUST, INLINE_KEY, INLINE_CERTIFICATE = "ssl.ca.pem", "ssl.key.pem", "ssl
 """librdkafka's properties for PEM that is no file."""
 
 
-def has_own_context(settings: ClientSettings) -> bool:
-    """Whether kafka-python can't make its own: it fails with a TypeError on a revocation list, and
-    takes PEM only in files."""
-    return "ssl_crlfile" in settings.kafka_python or bool(INLINE.keys() & settings.confluent.keys())
+def speaks_tls(settings: ClientSettings) -> bool:
+    return str(settings.kafka_python.get("security_protocol", "")).endswith("SSL")
+
+
+class NoPassPhrase(OSError):
+    """The client's key has a pass phrase, and the settings have none."""
+
+
+class WrongPassPhrase(OSError):
+    """The pass phrase of the settings is not the key's."""
 
 
 CERTIFICATE_FILES = (
@@ -46,7 +52,11 @@ def _stamp(path: str) -> tuple[int, int, int] | None:
 
 
 def client_context(settings: ClientSettings) -> ssl.SSLContext:
-    """A context like kafka-python's own. Raises ``OSError`` for a file that can't be read."""
+    """A context like kafka-python's own, which reads the files anew for each connection, fails on
+    a revocation list, and takes PEM only in files.
+
+    Raises ``OSError`` for a file that can't be used; of the above, where it is the pass phrase.
+    """
     options = settings.kafka_python
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -60,24 +70,42 @@ def client_context(settings: ClientSettings) -> ssl.SSLContext:
     if "ssl_crlfile" in options:
         context.load_verify_locations(options["ssl_crlfile"])
         context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+    phrase = options.get("ssl_password", "")
     if INLINE_CERTIFICATE in settings.confluent:
-        _load_inline(context, settings)
+        _load_inline(context, settings, phrase)
     elif "ssl_certfile" in options:
-        context.load_cert_chain(
-            options["ssl_certfile"], options.get("ssl_keyfile"), options.get("ssl_password")
-        )
+        _load_pair(context, options["ssl_certfile"], options.get("ssl_keyfile"), phrase)
     return context
 
 
-def _load_inline(context: ssl.SSLContext, settings: ClientSettings) -> None:
+def _load_inline(context: ssl.SSLContext, settings: ClientSettings, phrase: str) -> None:
     """Python reads a certificate and its key from files alone: this one is in memory."""
     pem = settings.confluent[INLINE_KEY] + settings.confluent[INLINE_CERTIFICATE]
     with open(os.memfd_create("retentiond-pem"), "w", encoding="ascii") as file:
         file.write(pem)
         file.flush()
-        # Without a password OpenSSL would ask for one on the terminal.
-        password = settings.kafka_python.get("ssl_password", "")
-        context.load_cert_chain(f"/proc/self/fd/{file.fileno()}", password=password)
+        _load_pair(context, f"/proc/self/fd/{file.fileno()}", None, phrase)
+
+
+def _load_pair(context: ssl.SSLContext, certificate: str, key: str | None, phrase: str) -> None:
+    """Without a callback OpenSSL would ask for the pass phrase on the terminal."""
+    was_asked = False
+
+    def tell() -> str:
+        nonlocal was_asked
+        was_asked = True
+        return phrase
+
+    try:
+        context.load_cert_chain(certificate, key, tell)
+    except (ssl.SSLError, ValueError) as error:  # ValueError: longer than OpenSSL takes
+        if not was_asked or getattr(error, "reason", None) == PAIR_MISMATCH:
+            raise
+        raise (WrongPassPhrase if phrase else NoPassPhrase) from error
+
+
+PAIR_MISMATCH = "KEY_VALUES_MISMATCH"
+"""OpenSSL's reason where a certificate and a key don't belong together."""
 
 
 TRUST_PROPERTIES = ("ssl.truststore.type", "ssl.truststore.location", "ssl.truststore.certificates")

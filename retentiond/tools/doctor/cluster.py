@@ -8,16 +8,18 @@ one can hold it up.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import NamedTuple
 
+from retentiond.act.delete import MAX_EVIDENCE_AGE_S
+from retentiond.act.slices import ROUND_TRIPS
 from retentiond.config import Config, TopicPolicy
 from retentiond.errors import KafkaUnavailable
 from retentiond.formatting import MINUTE_MS, say_about, say_duration
 from retentiond.gather.topics import EnabledTopic
-from retentiond.kafka.brokers import NEWEST_RELEASE, ApiVersions, Brokers
+from retentiond.kafka.brokers import NEWEST_RELEASE, ApiVersions, Brokers, Distance
 from retentiond.kafka.cluster_identity import address
 from retentiond.kafka.errors.connection_check import address_of, problem_with
 from retentiond.kafka.errors.remedies import (
@@ -41,6 +43,9 @@ from retentiond.tools.doctor.finding import (
 )
 
 OLDEST_RELEASE = (3, 0)
+
+CONNECT_S = 10.0
+"""How long both clients try to connect to a broker."""
 
 
 def check_brokers(found: Brokers) -> Iterator[Finding]:
@@ -91,6 +96,52 @@ def check_brokers(found: Brokers) -> Iterator[Finding]:
         yield ok(
             "brokers", f"{count}: {first_names(answering)}; by their API versions, Kafka {releases}"
         )
+
+
+FAR = 0.7
+"""The part of a limit from which on it is warned of."""
+
+
+def check_distances(found: Mapping[int, Distance]) -> Iterator[Finding]:
+    """No broker is so far away that evidence is too old before the request, or that no connection
+    to it comes about."""
+    slowest_s = max((each.request_s for each in found.values()), default=0.0)
+    longest_s = max((each.connect_s for each in found.values()), default=0.0)
+    most_s = MAX_EVIDENCE_AGE_S / ROUND_TRIPS
+    took = f"a request takes {_say_s(slowest_s)}, and a connection with its login "
+    took += _say_s(longest_s)
+    if slowest_s > FAR * most_s:
+        is_too_far = slowest_s > most_s
+        yield Finding(
+            Level.PROBLEM if is_too_far else Level.WARNING,
+            "distance",
+            f"{took}; up to {ROUND_TRIPS} requests follow one another before records are deleted, "
+            f"and after {MAX_EVIDENCE_AGE_S:g} s what the groups have read counts no more: "
+            f"{'nothing can be deleted' if is_too_far else 'little time is left for the groups'}, "
+            f"and no setting changes that (at most {_say_s(most_s)} a request works)",
+            "run retentiond nearer to the brokers",
+            _farther_than(found, lambda each: each.request_s > FAR * most_s),
+        )
+    if longest_s > FAR * CONNECT_S:
+        yield Finding(
+            Level.PROBLEM if longest_s > CONNECT_S else Level.WARNING,
+            "distance",
+            f"{took}; a connection that takes longer than {CONNECT_S:g} s is given up",
+            "look at how this host looks names up (DNS), and at how long logins take",
+            _farther_than(found, lambda each: each.connect_s > FAR * CONNECT_S),
+        )
+    if found and slowest_s <= FAR * most_s and longest_s <= FAR * CONNECT_S:
+        yield ok("distance", f"{took}, at the slowest broker")
+
+
+def _farther_than(
+    found: Mapping[int, Distance], is_far: Callable[[Distance], bool]
+) -> tuple[str, ...]:
+    return tuple(str(broker) for broker, each in found.items() if is_far(each))
+
+
+def _say_s(seconds: float) -> str:
+    return f"{1000 * seconds:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
 def check_leaders(found: Brokers, config: Config) -> Iterator[Finding]:

@@ -20,7 +20,7 @@ from retentiond.gather.assemble import assemble, external_readers
 from retentiond.gather.external_positions import Position, read_external
 from retentiond.gather.groups import GroupListing, read_groups
 from retentiond.gather.topics import EnabledTopic, enabled_topics
-from retentiond.kafka.brokers import brokers
+from retentiond.kafka.brokers import brokers, distances
 from retentiond.kafka.client import Client
 from retentiond.kafka.cluster import KafkaCluster
 from retentiond.kafka.interface import Kafka
@@ -37,6 +37,7 @@ from retentiond.tools.doctor.cluster import (
     check_apis,
     check_brokers,
     check_clocks,
+    check_distances,
     check_leaders,
     check_offsets_retention,
     check_servers,
@@ -107,10 +108,12 @@ def examine(config: Config, settings: ClientSettings, now: Callable[[], int]) ->
             closing(Client(reachable)) as connection,
         ):
             cluster = read_cluster(kafka, connection, config, now)
+            measured = value_or_failure(lambda: distances(connection))  # when nothing else is asked
         cluster_id = cluster.brokers.cluster_id
         findings += checked(
             "bootstrap.servers", reached, lambda _: check_servers(reached, settings)
         )
+        findings += checked("distance", measured, check_distances)
         findings += examine_cluster(cluster, config)
     except KafkaUnavailable as error:
         findings += [Finding(Level.PROBLEM, "cluster", str(error)), NOT_ASKED]

@@ -59,6 +59,9 @@ class Leaders:
         self.unreadable: set[TopicPartition] = set()  # their log start offset can't be read
         self.failing: dict[str, Exception] = {}  # by method
 
+    def get_ready(self, partitions: Collection[TopicPartition]) -> float:
+        raise NotImplementedError
+
     def look_before_deleting(
         self, partitions: Collection[TopicPartition]
     ) -> Mapping[str, str | Failure]:

@@ -257,6 +257,11 @@ class FakeCluster(World):
         return self.last.get(topic, UNKNOWN_TOPIC)
 
     @_call
+    def get_ready(self, partitions: Collection[TopicPartition]) -> float:
+        self._need_a_broker()
+        return 0.0
+
+    @_call
     def look_before_deleting(
         self, partitions: Collection[TopicPartition]
     ) -> Mapping[str, str | Failure]:

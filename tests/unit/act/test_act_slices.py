@@ -92,6 +92,18 @@ def test_a_topic_that_is_too_much_at_once_is_cut_up_for_what_its_deletions_cost(
     assert len(taken(slices)) <= 4
 
 
+def test_what_round_trips_take_makes_no_slice_smaller_by_much() -> None:
+    """Seven of half a second: a second and a half are left, half of it for the next slice."""
+    rows, first = cluster({f"topic-{number}": 2 for number in range(8)}, groups=3)
+    slices = Slices(rows, Estimate(first))
+    slices.round_trip_s = 0.5
+    slices.learn(rows[:2], 3.5 + 0.25)
+    assert len(slices.take()) == 2 * 3
+    assert slices.say_distance() == (
+        "; 7 round trips to the brokers, of 500 ms each, take 3.5 s of it"
+    )
+
+
 def test_slices_grow_by_half_of_what_it_goes_faster() -> None:
     rows, first = cluster({f"topic-{number}": 2 for number in range(8)}, groups=3)
     slices = Slices(rows, Estimate(first))

@@ -183,6 +183,23 @@ def test_a_client_that_broke_is_closed_and_dropped(error: Exception) -> None:
     assert connection._network is None
 
 
+def test_a_client_that_broke_is_closed_by_the_last_request_that_uses_it() -> None:
+    network = StubNetwork(kp_errors.KafkaConnectionError("lost"))
+    connection = connected(network)
+    fails = network.run
+
+    def goes_on(_: object) -> bool:
+        network.run = fails  # type: ignore[method-assign]  # the next request's
+        with pytest.raises(KafkaUnavailable):
+            connection.run(nothing)
+        return network.closed
+
+    network.run = goes_on  # type: ignore[method-assign, assignment]  # the first request's
+    was_closed: object = connection.run(nothing)
+    assert was_closed is False
+    assert network.closed
+
+
 def test_a_client_whose_broker_said_no_is_kept() -> None:
     network = StubNetwork(KafkaUnavailable("broker 2 did not list its groups"))
     connection = connected(network)

@@ -95,6 +95,7 @@ class Brokers(Recorder):
         self.leaders = leaders
         self.starts = starts
         self.listings = 0
+        self.asked_leaders: list[list[int]] = []
 
     def list_topics(self, timeout: float) -> Any:
         assert timeout > 0
@@ -106,7 +107,7 @@ class Brokers(Recorder):
     def list_offsets(self, asked: Any, request_timeout: float) -> dict[Any, Future[Any]]:
         assert request_timeout > 0
         leaders = {at: self.leaders[at.partition] for at in asked}
-        assert self.orig_broker_id not in leaders.values()
+        self.asked_leaders.append(sorted(leaders.values()))
         found = {}
         for at, leader in leaders.items():
             answers = self.starts[leader]
@@ -153,6 +154,32 @@ def test_a_leader_that_does_not_answer_the_look_gets_no_request_and_holds_up_no_
     assert brokers.asked == [("orders", 0, 4), ("orders", 2, 6)]
     assert (answers[A], answers[C]) == (0, 2)
     assert answers[B].result is RequestResult.NOT_SENT
+
+
+def test_a_client_that_got_ready_looks_in_one_round_trip() -> None:
+    """Which broker tells the metadata is not known before, so all leaders are asked."""
+    brokers = Brokers([1, 2, 3], {1: [0], 2: [0], 3: [0]})
+    admin: Any = SimpleNamespace(client=lambda: brokers, explaining=contextlib.nullcontext)
+    deleter = deletions.Deleter(admin, ClusterIdentity())
+    deleter.get_ready([A, B, C], 1.0)
+    assert deleter.look([A, B, C]) == {"orders": "an-id"}
+    assert (brokers.listings, brokers.asked_leaders) == (2, [[2, 3], [1, 2, 3]])
+
+
+def test_an_answer_of_another_leader_does_not_count_for_one_that_is_silent_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Broker 2 is asked about C, which broker 3 has taken over meanwhile."""
+    monkeypatch.setattr(deletions, "CONNECT_LEADERS_S", 0.2)
+    brokers = Brokers([1, 2, 2], {1: [0], 2: [0], 3: [0]})
+    admin: Any = SimpleNamespace(client=lambda: brokers, explaining=contextlib.nullcontext)
+    deleter = deletions.Deleter(admin, ClusterIdentity())
+    deleter.get_ready([A, B, C], 1.0)
+    brokers.leaders, brokers.starts[2] = [1, 2, 3], [SILENT]
+    deleter.look([A, B, C])
+    answers = deleter.request({A: 4, B: 5, C: 6}, 1.0)
+    assert brokers.asked == [("orders", 0, 4), ("orders", 2, 6)]
+    assert isinstance(answers[B], DeleteFailure)
 
 
 def test_the_request_goes_out_by_the_client_that_looked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -242,6 +242,55 @@ def test_what_was_refused_is_tried_anew_by_the_next_request(
             assert connections != []
 
 
+PHRASE = "correct horse battery staple"
+
+
+@pytest.mark.parametrize("inline", [False, True], ids=["files", "inline"])
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [
+        ({}, ProblemKind.NO_PASS_PHRASE),
+        ({"ssl.key.password": "another"}, ProblemKind.WRONG_PASS_PHRASE),
+        ({"ssl.key.password": PHRASE}, None),
+    ],
+)
+def test_both_clients_name_the_setting_of_a_pass_phrase_and_ask_for_none(
+    pki: Pki, given: dict[str, str], kind: ProblemKind | None, inline: bool
+) -> None:
+    locked = pki.ours.lock(pki.good, PHRASE)
+    assert_said_of_files(own_files(locked, given, inline), kind, "kafka.ssl.key.password")
+
+
+@pytest.mark.parametrize("inline", [False, True], ids=["files", "inline"])
+def test_both_clients_say_that_a_key_does_not_belong_to_its_certificate(
+    pki: Pki, inline: bool
+) -> None:
+    mixed = pki.good._replace(key=pki.foreign.key)
+    said = "the key does not belong to the certificate; check kafka.ssl.certificate.location"
+    assert_said_of_files(own_files(mixed, {}, inline), ProblemKind.UNMATCHED_PAIR, said)
+
+
+def own_files(own: Issued, given: dict[str, str], inline: bool) -> ClientSettings:
+    """Of a client that comes to no connection, whose certificate is in files or in the settings."""
+    properties = {"bootstrap.servers": "127.0.0.1:1", "security.protocol": "SSL", **given}
+    if not inline:
+        properties["ssl.certificate.location"] = str(own.certificate)
+        properties["ssl.key.location"] = str(own.key)
+    settings = translate(properties)
+    if not inline:
+        return settings
+    pem = {INLINE_CERTIFICATE: own.certificate.read_text(), INLINE_KEY: own.key.read_text()}
+    return replace(settings, confluent={**settings.confluent, **pem})
+
+
+def assert_said_of_files(settings: ClientSettings, kind: ProblemKind | None, said: str) -> None:
+    for ask in (lambda: Client(settings).run(nothing), LibrdkafkaClient(settings).topic_names):
+        with pytest.raises(KafkaUnavailable) as unavailable:
+            ask()
+        assert unavailable.value.kind == kind
+        assert (said in str(unavailable.value)) is (kind is not None)
+
+
 @pytest.mark.parametrize("kind", ProblemKind)
 def test_every_kind_of_trouble_has_a_sentence_with_what_to_do(kind: ProblemKind) -> None:
     error = unavailable("kafka:9092", ConnectionProblem(kind, "its words"), SettingNames())

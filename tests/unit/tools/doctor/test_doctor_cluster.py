@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from retentiond.kafka.brokers import NEWEST_RELEASE, NOT_ALIVE, ApiVersions
+from retentiond.kafka.brokers import NEWEST_RELEASE, NOT_ALIVE, ApiVersions, Distance
 from retentiond.kafka.interface import CoordinatorState
 from retentiond.model import Failure, TopicPartition
-from retentiond.tools.doctor.cluster import check_apis, check_brokers, check_leaders
+from retentiond.tools.doctor.cluster import (
+    check_apis,
+    check_brokers,
+    check_distances,
+    check_leaders,
+)
 from retentiond.tools.doctor.finding import Level
 from retentiond.tools.doctor.groups import check_groups_visible
 from retentiond.tools.doctor.topics import check_topic_rights
@@ -47,6 +52,24 @@ def test_a_broker_that_only_assignments_name_is_down() -> None:
     )
     assert (found.level, found.subject) == (Level.PROBLEM, "broker 3")
     assert "is down" in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("distance", "level", "said"),
+    [
+        (Distance(0.08, 0.012), Level.OK, "a request takes 12 ms, and a connection with its login"),
+        (Distance(3.0, 0.6), Level.WARNING, "little time is left for the groups"),
+        (Distance(5.0, 0.9), Level.PROBLEM, "nothing can be deleted"),
+        (Distance(8.0, 0.01), Level.WARNING, "a connection that takes longer than 10 s is given"),
+    ],
+)
+def test_a_broker_that_is_too_far_away_is_told_with_the_limit(
+    distance: Distance, level: Level, said: str
+) -> None:
+    (found,) = check_distances({1: Distance(0.01, 0.001), 2: distance})
+    assert found.level is level
+    assert said in found.sentence
+    assert found.names == (() if level is Level.OK else ("2",))
 
 
 def test_brokers_of_different_releases_are_a_warning() -> None:
