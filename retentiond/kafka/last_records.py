@@ -19,6 +19,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from kafka.consumer.fetcher import Fetcher
+from kafka.errors import UnsupportedCodecError
 from kafka.protocol.consumer import FetchRequest, IsolationLevel
 from kafka.record import MemoryRecords
 from kafka.structs import TopicPartition as PartitionOfClient
@@ -26,12 +27,15 @@ from kafka.structs import TopicPartition as PartitionOfClient
 from retentiond.clock import seconds_since_boot
 from retentiond.kafka import topics
 from retentiond.kafka.client import Client
+from retentiond.kafka.codecs import add_codecs, failure_of_codec
 from retentiond.kafka.errors.remedies import with_topic_grant
 from retentiond.kafka.interface import KeyedRecord, OffsetBound
 from retentiond.kafka.network_client import NetworkClient, failure_of_code, failure_of_exception
 from retentiond.kafka.offsets.lookups import Offsets
 from retentiond.kafka.topics import Leader, Leaders
 from retentiond.model import Failure, TopicPartition
+
+add_codecs()
 
 MOST_SECONDS = 30.0
 """How long one reading may take. The next one goes on where it ended."""
@@ -238,8 +242,11 @@ class LastRecords:
             isolation_level=IsolationLevel.READ_COMMITTED,
             aborted_transactions=part.aborted_transactions,
         )
-        for record in batch.take():
-            self._keep(at, record.key, record.value)
+        try:
+            for record in batch.take():
+                self._keep(at, record.key, record.value)
+        except UnsupportedCodecError as error:
+            return failure_of_codec(error)
         if batch.next_fetch_offset <= self._next[at]:
             return NO_RECORDS
         self._next[at] = batch.next_fetch_offset

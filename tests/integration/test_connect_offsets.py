@@ -45,11 +45,22 @@ def offsets_topic(driver: RealDriver, topic_name: str) -> str:
 class Worker:
     """Writes positions of source partitions; by itself, or in transactions."""
 
-    def __init__(self, driver: RealDriver, topic: str, transactional_id: str | None = None) -> None:
+    def __init__(
+        self,
+        driver: RealDriver,
+        topic: str,
+        transactional_id: str | None = None,
+        compression: str = "none",
+    ) -> None:
         self._topic = topic
         exactly_once = {"transactional.id": transactional_id} if transactional_id else {}
         self.producer = Producer(
-            {"bootstrap.servers": driver.broker.bootstrap_servers, "log_level": 0, **exactly_once}
+            {
+                "bootstrap.servers": driver.broker.bootstrap_servers,
+                "log_level": 0,
+                "compression.type": compression,
+                **exactly_once,
+            }
         )
         if transactional_id:
             self.producer.init_transactions(TIMEOUT_S)
@@ -100,6 +111,32 @@ def test_each_reading_says_what_was_written_last(driver: RealDriver, offsets_top
     assert read(driver.kafka, offsets_topic) == {
         ("orders", at): {3: None, 4: 7}.get(at, 490 + at) for at in range(10)
     }
+
+
+@pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("by", ["producer", "broker"])
+def test_every_codec_of_kafka_is_read(
+    driver: RealDriver, topic_name: str, compression: str, by: str
+) -> None:
+    """Packed by librdkafka, or by Java where the topic says so."""
+    settings = {"cleanup.policy": "compact"}
+    if by == "broker":
+        settings["compression.type"] = compression
+    driver.create_topic(topic_name, 1, settings)
+    worker = Worker(driver, topic_name, compression=compression if by == "producer" else "none")
+    for partition in range(2000):
+        source = {"cluster": "east", "partition": partition, "topic": "orders"}
+        worker.producer.produce(
+            topic_name,
+            json.dumps({"offset": partition}).encode(),
+            json.dumps([CONNECTOR, source]).encode(),
+        )
+    assert worker.producer.flush(TIMEOUT_S) == 0
+    assert read(driver.kafka, topic_name) == {("orders", at): at for at in range(2000)}
+    (node, *_) = driver.broker.nodes
+    (log,) = (node.log_dirs[0] / f"{topic_name}-0").glob("*.log")
+    codecs = {"gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+    assert log.read_bytes()[22] & 7 == codecs[compression]  # of the first batch
 
 
 def test_a_later_reading_goes_on_where_the_one_before_ended(

@@ -3,12 +3,15 @@ tests/integration/test_connect_offsets.py's."""
 
 from __future__ import annotations
 
+import struct
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from kafka import codec
 from kafka.errors import RequestTimedOutError
 from kafka.record.memory_records import MemoryRecordsBuilder
+from kafka.record.util import calc_crc32c
 
 from retentiond.kafka.last_records import LastRecords, _part
 from retentiond.model import Failure, TopicPartition
@@ -88,6 +91,21 @@ def test_records_below_the_position_alone_are_no_progress(last: LastRecords) -> 
     assert isinstance(last._take(AT, part(batch(b"a")), 20), Failure)
     assert last._next[AT] == 10
     assert last._last == {}
+
+
+def test_a_codec_that_is_not_here_is_named_with_its_package(
+    last: LastRecords, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    last._next[AT] = 0
+    compressed = bytearray(batch(b"a"))
+    struct.pack_into(">h", compressed, 21, 4)  # the attributes say zstd
+    struct.pack_into(">I", compressed, 17, calc_crc32c(bytes(compressed[21:])))
+    monkeypatch.setattr(codec, "zstd", None)
+    failure = last._take(AT, part(bytes(compressed)), 1)
+    assert isinstance(failure, Failure)
+    assert "compressed with zstd" in failure.message
+    assert "install the package zstandard" in failure.message
+    assert (last._next[AT], last._last) == (0, {})
 
 
 @pytest.mark.parametrize(
