@@ -23,6 +23,13 @@ print("done", flush=True)
 ARGUMENTS = [sys.executable, "-c", WAITING]
 
 
+def await_said(terminal: int, words: bytes) -> None:
+    """A terminal hands a line over in as many parts as it likes."""
+    said = b""
+    while not said.endswith(words):
+        said += os.read(terminal, 100)
+
+
 def hung_up_and_told_to_go_on(pid: int) -> None:
     os.kill(pid, signal.SIGHUP)
     os.kill(pid, signal.SIGUSR1)
@@ -46,7 +53,7 @@ def test_a_command_ends_when_its_terminal_is_closed(arguments: list[str]) -> Non
     if not pid:
         os.execvp(arguments[0], arguments)
     os.close(held)
-    assert b"ready" in os.read(terminal, 100)
+    await_said(terminal, b"ready\r\n")
     closed_at = time.monotonic()
     os.close(terminal)
     assert os.read(until_all_have_ended, 1) == b""
@@ -60,9 +67,9 @@ def test_a_command_at_a_terminal_outlives_a_hangup_that_is_for_another() -> None
     pid, terminal = pty.fork()
     if not pid:
         os.execv(ARGUMENTS[0], ARGUMENTS)
-    assert b"ready" in os.read(terminal, 100)
+    await_said(terminal, b"ready\r\n")
     hung_up_and_told_to_go_on(pid)
-    assert b"done" in os.read(terminal, 100)
+    await_said(terminal, b"done\r\n")
     os.close(terminal)
     assert os.waitpid(pid, 0) == (pid, 0)
 
