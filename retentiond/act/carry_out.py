@@ -147,10 +147,11 @@ class PlanExecutor:
     ) -> None:
         """Requests the slice's approved deletions. If its evidence is already too old, the slice is
         cut into smaller ones, or left to the next cycle."""
-        took_s = evidence.age_s(self.elapsed())
-        is_too_old = took_s + slices.round_trip_s > MAX_EVIDENCE_AGE_S  # the look takes one
+        expected_s = evidence.age_s(self.elapsed()) + slices.round_trip_s  # the look takes one
+        is_too_old = expected_s > MAX_EVIDENCE_AGE_S
+        took_s = expected_s
         if is_too_old:
-            slices.learn(part, took_s)
+            slices.learn(part, expected_s)
             if slices.put_back(part):
                 return
         done.take_over(verified.rows)
@@ -162,7 +163,7 @@ class PlanExecutor:
         if is_too_old:
             done.leave(
                 slices.give_up(part),
-                f"reading the groups for a smaller part took {took_s:.1f} s, longer than "
+                f"reading the groups for a smaller part took {expected_s:.1f} s, longer than "
                 f"{MAX_EVIDENCE_AGE_S:.1f} s{slices.say_distance()}",
             )
         else:

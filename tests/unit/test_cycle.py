@@ -653,6 +653,15 @@ def test_a_reading_that_took_too_long_is_done_once_more_and_no_further_time(
     assert report.outcome(report.plan.rows[0]).outcome is Outcome.NOT_ATTEMPTED
 
 
+def test_what_brokers_are_too_far_away_for_is_read_once_more_and_no_further_time(
+    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The look would take what is left of the evidence's time."""
+    monkeypatch.setattr(kafka, "get_ready", lambda _: 0.9)
+    run(kafka, tmp_path, elapsed=lambda: 4.5 * kafka.listings)
+    assert kafka.listings == 3
+
+
 # What the guard alone finds
 
 
