@@ -25,7 +25,14 @@ import pyarrow.compute as pc
 
 from retentiond.config import TopicPolicy
 from retentiond.gather.topics import EnabledTopic
-from retentiond.kafka.interface import NOT_ANSWERED, EpochEnd, Kafka, OffsetBound, PartitionEpoch
+from retentiond.kafka.interface import (
+    NOT_ANSWERED,
+    EpochEnd,
+    Kafka,
+    LogRange,
+    OffsetBound,
+    PartitionEpoch,
+)
 from retentiond.model import Failure, TopicPartition
 from retentiond.snapshot import EPOCH_SCHEMA, Integers, PartitionReading, Snapshot, partitions_of
 
@@ -67,9 +74,12 @@ def _under_pressure(
 
 
 def retention_offsets(
-    kafka: Kafka, retentions_ms: Mapping[TopicPartition, int], now_ms: int
+    kafka: Kafka,
+    retentions_ms: Mapping[TopicPartition, int],
+    now_ms: int,
+    logs: Mapping[TopicPartition, LogRange],
 ) -> ReadByTime:
-    """First offsets younger than the retentions; None: none is.
+    """First offsets younger than the retentions; None: none is. ``logs``, read before.
 
     A retention of 0 asks nothing: a record may go as soon as it is consumed.
     """
@@ -79,7 +89,8 @@ def retention_offsets(
             at: max(0, now_ms - retention_ms)
             for at, retention_ms in retentions_ms.items()
             if retention_ms > 0
-        }
+        },
+        logs,
     )
 
 
@@ -98,20 +109,29 @@ def under_pressure(snapshot: Snapshot, kafka: Kafka, positions: Collection[int])
         and policy.pressure_retention_ms is not None
     }
     asked = {names[at]: retention_ms for at, retention_ms in wanted.items()}
-    found = retention_offsets(kafka, asked, snapshot.taken_at_ms)
+    logs = {
+        names[at]: LogRange(reading.log_start_offset or 0, _end_of(reading))
+        for at in wanted
+        if (reading := snapshot.partitions[at]).failure is None
+    }
+    found = retention_offsets(kafka, asked, snapshot.taken_at_ms, logs)
     partitions = list(snapshot.partitions)
     for at, retention_ms in wanted.items():
         reading = partitions[at]
         offset = found.get(names[at], NOT_ANSWERED) if retention_ms else None
         if isinstance(offset, Failure) or reading.failure is not None:
             continue
-        end = min(reading.high_watermark or 0, reading.last_stable_offset or 0)
+        young = _end_of(reading) if offset is None else offset
         partitions[at] = replace(
             reading,
-            retention_offset=max(reading.retention_offset or 0, end if offset is None else offset),
+            retention_offset=max(reading.retention_offset or 0, young),
             pressure_retention_ms=retention_ms,
         )
     return replace(snapshot, partitions=tuple(partitions))
+
+
+def _end_of(reading: PartitionReading) -> int:
+    return min(reading.high_watermark or 0, reading.last_stable_offset or 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,16 +241,28 @@ def read_offsets(
     last_stable = kafka.offsets(asked, OffsetBound.LAST_STABLE)
     ends = high_watermarks.result()
     in_force = {at: retentions_ms[at] for at in asked if at in retentions_ms}
-    by_time = retention_offsets(kafka, in_force, now_ms)
+    starts = log_starts.result()
+    by_time = retention_offsets(kafka, in_force, now_ms, _logs(starts, ends, last_stable))
     return OffsetReads(
         frozenset(asked),
-        log_starts.result(),
+        starts,
         ends,
         last_stable,
         by_time,
         local_starts.result() if local_starts else {},
         retentions_ms,
     )
+
+
+def _logs(starts: Read, high_watermarks: Read, last_stable: Read) -> dict[TopicPartition, LogRange]:
+    """Of the partitions of which all three are known."""
+    return {
+        at: LogRange(start, min(high, stable))
+        for at, start in starts.items()
+        if isinstance(start, int)
+        and isinstance(high := high_watermarks.get(at), int)
+        and isinstance(stable := last_stable.get(at), int)
+    }
 
 
 def _tiered_among(

@@ -25,6 +25,7 @@ from retentiond.kafka.interface import (
     KeyedRecord,
     ListedGroup,
     LogDirs,
+    LogRange,
     OffsetBound,
     PartitionEpoch,
     TopicConfig,
@@ -106,9 +107,11 @@ class KafkaCluster:
         return self._timed("list_offsets", self._offsets.offsets, partitions, bound)
 
     def offsets_at(
-        self, timestamps_ms: Mapping[TopicPartition, int]
+        self,
+        timestamps_ms: Mapping[TopicPartition, int],
+        logs: Mapping[TopicPartition, LogRange] | None = None,
     ) -> Mapping[TopicPartition, int | Failure | None]:
-        return self._timed("list_offsets_by_time", self._offsets.offsets_at, timestamps_ms)
+        return self._timed("list_offsets_by_time", self._offsets.offsets_at, timestamps_ms, logs)
 
     def epoch_ends(
         self, asked: Collection[PartitionEpoch]

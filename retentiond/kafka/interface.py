@@ -115,6 +115,22 @@ class OffsetBound(Enum):
 
 AGE_NOT_YET_KNOWN = "AGE_NOT_YET_KNOWN"
 
+AGE_UNKNOWN = Failure(
+    "AGE_UNKNOWN",
+    "nobody knows how old the records are: the first or the last of those that could be deleted "
+    "has no timestamp, or one before 1970; it ends when Kafka's own retention has removed such "
+    "records (message.timestamp.type=LogAppendTime gives later ones a timestamp)",
+)
+"""Stands for the offset by time of a partition."""
+
+
+class LogRange(NamedTuple):
+    """What a consumer could read of a log when it was asked."""
+
+    start: int
+    end: int
+
+
 Target: TypeAlias = int | Literal[OffsetBound.HIGH_WATERMARK]
 """First offset that is kept, or all that is below the high watermark when the leader is asked."""
 
@@ -261,9 +277,14 @@ class Kafka(Protocol):
     ) -> Mapping[TopicPartition, int | Failure]: ...
 
     def offsets_at(
-        self, timestamps_ms: Mapping[TopicPartition, int]
+        self,
+        timestamps_ms: Mapping[TopicPartition, int],
+        logs: Mapping[TopicPartition, LogRange] | None = None,
     ) -> Mapping[TopicPartition, int | Failure | None]:
         """First offset whose record is at or after the timestamp; None: none is (Kafka's -1).
+
+        ``logs``, read before: of these partitions the answer tells how old the records in front of
+        it are. It is `AGE_UNKNOWN` where that can't be known, because some have no timestamp.
 
         Of a topic whose configuration was told to have remote storage it may be a lower offset,
         below which all is surely older; and a `Failure` with `AGE_NOT_YET_KNOWN` where a further

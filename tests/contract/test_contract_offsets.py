@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from retentiond.kafka.interface import EpochEnd, OffsetBound, PartitionEpoch
+from retentiond.kafka.interface import (
+    AGE_UNKNOWN,
+    EpochEnd,
+    LogRange,
+    OffsetBound,
+    PartitionEpoch,
+)
 from retentiond.model import Failure, TopicPartition
 from tests.contract.driver import Driver
 
@@ -177,3 +183,37 @@ def test_the_epoch_in_which_a_leader_leads_has_not_ended(
     assert isinstance(told.pop(elsewhere), Failure)
     assert told == {now: None, unheard_of: EpochEnd(None, None)}
     assert any_driver.kafka.epoch_ends([]) == {}
+
+
+NO_TIME, YEAR_1 = -1, -62_135_596_800_000
+OLD_H, YOUNG_H = 4, 0
+"""Hours ago; three hours are the retention."""
+
+
+@pytest.mark.parametrize(
+    ("records", "bound"),
+    [
+        ([NO_TIME, NO_TIME], AGE_UNKNOWN),
+        ([YEAR_1, YEAR_1], AGE_UNKNOWN),
+        ([NO_TIME, YOUNG_H], AGE_UNKNOWN),
+        ([YEAR_1, OLD_H, YOUNG_H], AGE_UNKNOWN),
+        ([OLD_H, OLD_H, NO_TIME], AGE_UNKNOWN),
+        ([OLD_H, NO_TIME, YOUNG_H], AGE_UNKNOWN),
+        ([OLD_H, NO_TIME, OLD_H], None),
+        ([OLD_H, NO_TIME, OLD_H, YOUNG_H, NO_TIME], 3),
+        ([YOUNG_H, NO_TIME], 0),
+        ([400_000, 400_000], None),
+    ],
+)
+def test_records_without_a_timestamp_are_of_unknown_age(
+    any_driver: Driver, topic_name: str, records: list[int], bound: int | Failure | None
+) -> None:
+    now = any_driver.now_ms
+    any_driver.create_topic(topic_name, config={"retention.ms": "-1"})
+    any_driver.produce(topic_name, [each if each < 0 else now - each * HOUR_MS for each in records])
+    at = TopicPartition(topic_name, 0)
+    for _ in range(2):  # what is remembered says the same
+        found = any_driver.kafka.offsets_at(
+            {at: now - 3 * HOUR_MS}, {at: LogRange(0, len(records))}
+        )
+        assert found == {at: bound}

@@ -13,17 +13,25 @@ from typing import Any, NamedTuple, TypeVar
 
 from kafka.errors import RequestTimedOutError
 from kafka.protocol.consumer import (
+    FetchResponse,
     IsolationLevel,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     OffsetSpec,
 )
 
+from retentiond.clock import now_ms
 from retentiond.kafka.client import Client
 from retentiond.kafka.errors.remedies import with_topic_grant
-from retentiond.kafka.interface import NOT_ANSWERED, EpochEnd, OffsetBound, PartitionEpoch
+from retentiond.kafka.interface import (
+    NOT_ANSWERED,
+    EpochEnd,
+    LogRange,
+    OffsetBound,
+    PartitionEpoch,
+)
 from retentiond.kafka.network_client import NetworkClient, failure_of_code, failure_of_exception
-from retentiond.kafka.offsets import by_time
+from retentiond.kafka.offsets import by_time, record_stamps
 from retentiond.kafka.topics import Leader, Leaders
 from retentiond.kafka.wire.by_hand import (
     A_CLIENT,
@@ -80,6 +88,7 @@ class Offsets:
         self._tiered: dict[str, bool] = {}
         self._lookups = by_time.TieredLookups()
         self._lookups_lock = threading.Lock()
+        self._stamps = record_stamps.RecordStamps()
 
     def learn_tiered(self, topics: Mapping[str, bool]) -> None:
         """Which of them have a part of their logs in remote storage."""
@@ -89,6 +98,7 @@ class Offsets:
         """Nothing is remembered of other topics than these."""
         for name in self._tiered.keys() - set(listed):
             del self._tiered[name]
+        self._stamps.keep(listed)
         with self._lookups_lock:
             self._lookups.keep(listed)
 
@@ -102,24 +112,35 @@ class Offsets:
         return self._look_up(asked, _offset)
 
     def offsets_at(
-        self, timestamps_ms: Mapping[TopicPartition, int]
+        self,
+        timestamps_ms: Mapping[TopicPartition, int],
+        logs: Mapping[TopicPartition, LogRange] | None = None,
     ) -> Mapping[TopicPartition, int | Failure | None]:
+        stamps_ms: record_stamps.Known = {}
         remote = {at: each for at, each in timestamps_ms.items() if self._tiered.get(at.topic)}
         local = {at: each for at, each in timestamps_ms.items() if at not in remote}
-        found = by_time.offsets_at(local, self._by_time, self._newest)
+        found = by_time.offsets_at(local, partial(self._by_time, stamps_ms), self._newest)
         if remote:
             with self._lookups_lock:
-                found |= self._lookups.offsets_at(remote, self._asking())
-        return found
+                found |= self._lookups.offsets_at(remote, self._asking(stamps_ms))
+        in_doubt = record_stamps.in_doubt(timestamps_ms, found, stamps_ms, logs or {}, now_ms())
+        if not in_doubt:
+            return found
+        led = self._logs(in_doubt)
+        return found | self._stamps.unknown(in_doubt, led, self._fetch, self._first_dated)
 
-    def _asking(self) -> by_time.BrokerQueries:
+    def _asking(self, stamps_ms: record_stamps.Known) -> by_time.BrokerQueries:
         return by_time.BrokerQueries(
             logs=self._logs,
             log_starts=partial(self.offsets, bound=OffsetBound.LOG_START),
             local_starts=partial(self.offsets, bound=OffsetBound.LOCAL_START),
             ends=partial(self.offsets, bound=OffsetBound.HIGH_WATERMARK),
             newest=self._newest,
-            in_small_requests=self._by_time_in_small_requests,
+            in_small_requests=partial(
+                self._by_time,
+                stamps_ms,
+                in_small_requests=True,
+            ),
         )
 
     def _logs(
@@ -130,14 +151,6 @@ class Offsets:
             at: (self._leaders.topic_id(at.topic), leader) if isinstance(leader, Leader) else None
             for at, leader in led.items()
         }
-
-    def _by_time_in_small_requests(
-        self, timestamps_ms: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, int | Failure | None]:
-        asked = _asked_by_time(timestamps_ms)
-        return self._look_up(
-            asked._replace(per_request=by_time.PARTITIONS_AT_ONCE, in_flight=1), _offset_or_none
-        )
 
     def epoch_ends(
         self, asked: Collection[PartitionEpoch]
@@ -160,9 +173,47 @@ class Offsets:
         return dict.fromkeys(asked) | found
 
     def _by_time(
-        self, timestamps_ms: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, int | Failure | None]:
-        return self._look_up(_asked_by_time(timestamps_ms), _offset_or_none)
+        self,
+        stamps_ms: record_stamps.Known,
+        timestamps_ms: Mapping[TopicPartition, int],
+        *,
+        in_small_requests: bool = False,
+    ) -> by_time.Found:
+        """``stamps_ms`` takes the timestamps of the records that are found."""
+        asked = _asked_by_time(timestamps_ms)
+        if in_small_requests:
+            asked = asked._replace(per_request=by_time.PARTITIONS_AT_ONCE, in_flight=1)
+        answers = self._look_up(asked, _record_or_none)
+        found: by_time.Found = {}
+        for at, answer in answers.items():
+            found[at] = answer.offset if isinstance(answer, _Record) else answer
+            if isinstance(answer, _Record):
+                stamps_ms[at, answer.offset] = answer.timestamp_ms
+        return found
+
+    def _first_dated(self, partitions: Collection[TopicPartition]) -> by_time.Found:
+        """The first record of each partition that has a timestamp. It is not looked for in remote
+        storage."""
+        local = [at for at in partitions if not self._tiered.get(at.topic)]
+        look_up = partial(self._by_time, {})
+        return by_time.offsets_at(dict.fromkeys(local, 0), look_up, self._newest)
+
+    def _fetch(
+        self, offsets: Mapping[TopicPartition, int], per_request: int
+    ) -> dict[TopicPartition, Any]:
+        """The batches from each offset on. Of records in remote storage a request is answered with
+        one partition's."""
+        remote = {at: each for at, each in offsets.items() if self._tiered.get(at.topic)}
+        local = {at: each for at, each in offsets.items() if at not in remote}
+        at_once = by_time.PARTITIONS_AT_ONCE
+        return {
+            at: records
+            for asked in (
+                _Asked(local, record_stamps.fetch_request, per_request),
+                _Asked(remote, record_stamps.fetch_request, 1, at_once),
+            )
+            for at, records in self._look_up(asked, attrgetter("records")).items()
+        }
 
     def _newest(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, object]:
         asked = dict.fromkeys(partitions, OffsetSpec.MAX_TIMESTAMP)
@@ -189,6 +240,11 @@ class Offsets:
             return found
 
         return self._client.run(ask) if asked.wanted else {}
+
+
+class _Record(NamedTuple):
+    offset: int
+    timestamp_ms: int
 
 
 class _Asked(NamedTuple):
@@ -243,10 +299,13 @@ async def _ask(
 
 
 def _parts(response: Any) -> Iterator[tuple[TopicPartition, Any]]:
-    """Each partition's answer; the two kinds of responses name the same things differently."""
-    of_epochs = isinstance(response, OffsetForLeaderEpochResponse)
-    topic_name, index = ("topic", "partition") if of_epochs else ("name", "partition_index")
-    for topic in response.topics:
+    """Each partition's answer; the kinds of responses name the same things differently."""
+    topics, topic_name, index = "topics", "name", "partition_index"
+    if isinstance(response, OffsetForLeaderEpochResponse):
+        topic_name, index = "topic", "partition"
+    elif isinstance(response, FetchResponse):
+        topics, topic_name = "responses", "topic"
+    for topic in getattr(response, topics):
         name = getattr(topic, topic_name)
         for part in topic.partitions:
             yield TopicPartition(name, getattr(part, index)), part
@@ -306,6 +365,9 @@ def _offset(part: Any) -> int | Failure:
     return NO_OFFSET if part.offset < 0 else int(part.offset)
 
 
-def _offset_or_none(part: Any) -> int | Failure | None:
+def _record_or_none(part: Any) -> _Record | Failure | None:
     """None: there is no record that young, for which Kafka has one word."""
-    return None if part.offset == NO_OFFSET_AT_TIME else _offset(part)
+    if part.offset == NO_OFFSET_AT_TIME:
+        return None
+    offset = _offset(part)
+    return offset if isinstance(offset, Failure) else _Record(offset, part.timestamp)

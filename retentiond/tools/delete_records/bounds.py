@@ -18,6 +18,7 @@ from retentiond.kafka.interface import (
     AGE_NOT_YET_KNOWN,
     NOT_ANSWERED,
     EpochEnd,
+    LogRange,
     OffsetBound,
     PartitionEpoch,
     TopicDescription,
@@ -92,7 +93,14 @@ def work_out(kafka: LookUps, items: Sequence[Item], bounds: Bounds) -> list[Item
     epoch_ends = _epoch_ends(kafka, partitions, bounds.commits)
     times: Mapping[TopicPartition, int | Failure | None] = {}
     if bounds.before_ms is not None:
-        times = _offsets_at(kafka, dict.fromkeys(partitions, bounds.before_ms))
+        logs = {
+            at: LogRange(start, min(end, stable_end))
+            for at in partitions
+            if isinstance(start := starts[at], int)
+            and isinstance(end := high[at], int)
+            and isinstance(stable_end := stable[at], int)
+        }
+        times = _offsets_at(kafka, dict.fromkeys(partitions, bounds.before_ms), logs)
     return [
         _bounded(
             item,
@@ -121,7 +129,9 @@ def _epoch_ends(
 
 
 def _offsets_at(
-    kafka: LookUps, times_ms: Mapping[TopicPartition, int]
+    kafka: LookUps,
+    times_ms: Mapping[TopicPartition, int],
+    logs: Mapping[TopicPartition, LogRange],
 ) -> dict[TopicPartition, int | Failure | None]:
     """As `Kafka.offsets_at`. A topic whose configs can't be read fails: it may be in remote
     storage, where an answer proves something only if the client knows of it."""
@@ -131,7 +141,9 @@ def _offsets_at(
     }
     asked = [at for at in times_ms if at not in answers]
     while asked:
-        answers |= kafka.offsets_at({at: times_ms[at] for at in asked})
+        answers |= kafka.offsets_at(
+            {at: times_ms[at] for at in asked}, {at: logs[at] for at in asked if at in logs}
+        )
         waiting = [at for at in asked if _waits(answers[at])]
         if len(waiting) == len(asked):
             break

@@ -18,6 +18,7 @@ from retentiond.kafka.interface import (
     EpochEnd,
     GroupMembers,
     ListedGroup,
+    LogRange,
     OffsetBound,
     PartitionEpoch,
     Target,
@@ -43,7 +44,9 @@ class LookUps(TopicSource, Protocol):
     ) -> Mapping[TopicPartition, int | Failure]: ...
 
     def offsets_at(
-        self, timestamps_ms: Mapping[TopicPartition, int]
+        self,
+        timestamps_ms: Mapping[TopicPartition, int],
+        logs: Mapping[TopicPartition, LogRange] | None = None,
     ) -> Mapping[TopicPartition, int | Failure | None]: ...
 
     def commits(self, groups: Collection[str]) -> Mapping[str, Sequence[Commit] | Failure]: ...

@@ -2,9 +2,9 @@
 
 Invariant: no folder looks older than its newest record. So the batches of every segment are read.
 A time index alone would not do: one that lost its end in an unclean stop (KAFKA-10207) looks
-complete. An index can only make a folder younger. If a segment itself has lost something, the time
-when its file was written counts, too. Timestamps are those of the records (or the broker's, with
-LogAppendTime), in epoch milliseconds.
+complete. An index can only make a folder younger. If a segment itself has lost something, or has a
+batch that begins with a record without a timestamp, the time when its file was written counts, too.
+Timestamps are those of the records (or the broker's, with LogAppendTime), in epoch milliseconds.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _newest_of(fd: int, name: str, found: Mapping[str, os.stat_result]) -> int:
             times.append(newest_by_time_index(file.read()))
     newest = _read_once(_SegmentFile.of(found[name], fd, name))
     times.append(newest.timestamp_ms)
-    if not newest.is_whole:
+    if not newest.is_sure:
         times.append(_ms(found[name].st_mtime_ns))
     known = [time for time in times if time is not None]
     return max(known, default=_ms(found[name].st_mtime_ns))
@@ -188,8 +188,9 @@ BATCH_HEADER_BYTES = 61
 COUNT_AT = 57
 """Position of the number of records in format 2, the last field of the header."""
 
-TIMESTAMP_AT = {1: 18, 2: 35}
-"""Position of the timestamp, by the batch's format. Format 0 has none."""
+TIMESTAMPS_AT = {1: (18,), 2: (27, 35)}
+"""Positions of the timestamps, by the batch's format: in format 2 of the first record and the
+largest one. Format 0 has none."""
 
 LEAST_LENGTH = {0: 14, 1: 22, 2: 49}
 """The least length of a batch, by its format."""
@@ -206,11 +207,12 @@ class Misread(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Newest:
-    """The newest timestamp in a segment. ``timestamp_ms``: None if no batch has one. ``is_whole``:
-    whether nothing is known to be lost: no batch is cut off, and no zeros follow the last one."""
+    """The newest timestamp in a segment. ``timestamp_ms``: None if no batch has one. ``is_sure``:
+    whether no record may be newer: each batch has a timestamp, none is cut off, and no zeros follow
+    the last one."""
 
     timestamp_ms: int | None
-    is_whole: bool
+    is_sure: bool
 
 
 def newest_by_time_index(index: bytes) -> int | None:
@@ -224,15 +226,16 @@ def newest_by_time_index(index: bytes) -> int | None:
 def newest_in_log(log: BinaryIO) -> Newest:
     """Reads the header of every batch, from the start. Raises `Misread`, OSError."""
     newest: int | None = None
+    is_dated = True
     while True:
         header = log.read(BATCH_HEADER_BYTES)
         if not header:
-            return Newest(newest, is_whole=True)
+            return Newest(newest, is_sure=is_dated)
         if not header.strip(b"\0"):  # preallocated, or pages that were never written
             _refuse_all_but_zeros(log)
-            return Newest(newest, is_whole=False)
+            return Newest(newest, is_sure=False)
         if len(header) <= MAGIC_AT:
-            return Newest(newest, is_whole=False)
+            return Newest(newest, is_sure=False)
         (length,) = _LENGTH.unpack_from(header, 8)
         magic = header[MAGIC_AT]
         if length < LEAST_LENGTH.get(magic, length + 1):
@@ -241,13 +244,15 @@ def newest_in_log(log: BinaryIO) -> Newest:
             end = log.seek(0, 1) - len(header) + BATCH_PREFIX_BYTES + length
             log.seek(end - 1)
             if not log.read(1):
-                return Newest(newest, is_whole=False)
+                return Newest(newest, is_sure=False)
         else:
             log.seek(BATCH_PREFIX_BYTES + length - len(header), 1)
-        if magic in TIMESTAMP_AT:
+        if magic in TIMESTAMPS_AT:
             _refuse_torn(header, magic, length)
-            timestamp = _known(_TIMESTAMP.unpack_from(header, TIMESTAMP_AT[magic])[0])
-            newest = max((time for time in (newest, timestamp) if time is not None), default=None)
+        stamps = [_TIMESTAMP.unpack_from(header, at)[0] for at in TIMESTAMPS_AT.get(magic, ())]
+        known = [each for each in stamps if each >= 0]  # Kafka counts a negative one as none
+        is_dated = is_dated and bool(stamps) and known == stamps
+        newest = max(known if newest is None else [newest, *known], default=None)
 
 
 def _refuse_torn(header: bytes, magic: int, length: int) -> None:
@@ -263,8 +268,3 @@ def _refuse_all_but_zeros(log: BinaryIO) -> None:
     while rest := log.read(CHUNK):
         if rest.strip(b"\0"):
             raise Misread("a segment goes on behind zeros")
-
-
-def _known(timestamp_ms: int) -> int | None:
-    """The timestamp; None for Kafka's -1."""
-    return timestamp_ms if timestamp_ms >= 0 else None

@@ -10,6 +10,7 @@ from retentiond.kafka.interface import (
     EpochEnd,
     GroupMembers,
     ListedGroup,
+    LogRange,
     OffsetBound,
     PartitionEpoch,
     RequestResult,
@@ -89,7 +90,9 @@ class Deletable:
         }
 
     def offsets_at(
-        self, timestamps_ms: Mapping[TopicPartition, int]
+        self,
+        timestamps_ms: Mapping[TopicPartition, int],
+        logs: Mapping[TopicPartition, LogRange] | None = None,
     ) -> Mapping[TopicPartition, int | Failure | None]:
         self.asked_at.append(timestamps_ms)
         return {at: self.times[at] for at in timestamps_ms}

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from retentiond.errors import KafkaUnavailable
+from retentiond.kafka.interface import LogRange
 from retentiond.memory.remembered import GroupOnTopic
 from retentiond.model import Failure, TopicPartition
 from retentiond.snapshot import PartitionReading, Snapshot
@@ -48,7 +49,9 @@ class Logs:
             self.commits[group_id, TopicPartition("orders", number)] = offset
 
     def offsets_at(
-        self, timestamps_ms: Mapping[TopicPartition, int]
+        self,
+        timestamps_ms: Mapping[TopicPartition, int],
+        logs: Mapping[TopicPartition, LogRange] | None = None,
     ) -> Mapping[TopicPartition, int | Failure | None]:
         """As of `retentiond.kafka.interface.Kafka`."""
         self.asked.append(timestamps_ms)

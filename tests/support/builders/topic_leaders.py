@@ -17,6 +17,7 @@ from retentiond.kafka.interface import (
     KeyedRecord,
     ListedGroup,
     LogDirs,
+    LogRange,
     OffsetBound,
     PartitionEpoch,
     RequestResult,
@@ -150,7 +151,9 @@ class Leaders:
         raise NotImplementedError
 
     def offsets_at(
-        self, timestamps_ms: Mapping[TopicPartition, int]
+        self,
+        timestamps_ms: Mapping[TopicPartition, int],
+        logs: Mapping[TopicPartition, LogRange] | None = None,
     ) -> Mapping[TopicPartition, int | Failure | None]:
         raise NotImplementedError
 

@@ -11,6 +11,7 @@ from typing import Concatenate, Literal, ParamSpec, TypeVar
 from retentiond.clock import seconds_since_boot
 from retentiond.errors import KafkaUnavailable, OtherCluster
 from retentiond.kafka.interface import (
+    AGE_UNKNOWN,
     CoordinatorState,
     DeleteFailure,
     EpochEnd,
@@ -19,6 +20,7 @@ from retentiond.kafka.interface import (
     ListedGroup,
     LogDir,
     LogDirs,
+    LogRange,
     OffsetBound,
     PartitionEpoch,
     Replica,
@@ -149,13 +151,25 @@ class FakeCluster(World):
 
     @_call
     def offsets_at(
-        self, timestamps_ms: Mapping[TopicPartition, int]
+        self,
+        timestamps_ms: Mapping[TopicPartition, int],
+        logs: Mapping[TopicPartition, LogRange] | None = None,
     ) -> Mapping[TopicPartition, int | Failure | None]:
         answers: dict[TopicPartition, int | Failure | None] = {}
         for at, timestamp in timestamps_ms.items():
             log = self._log(at)
             failure = self._failure("offsets_at", at)
-            answers[at] = failure or (log if isinstance(log, Failure) else log.first_at(timestamp))
+            if failure is not None:
+                answers[at] = failure
+                continue
+            if isinstance(log, Failure):
+                answers[at] = log
+                continue
+            answers[at] = young = log.first_at(timestamp)
+            known = (logs or {}).get(at, LogRange(0, 0))
+            last = (known.end if young is None else min(young, known.end)) - 1
+            if known.start <= last and not (log.is_dated(known.start) and log.is_dated(last)):
+                answers[at] = AGE_UNKNOWN
         return answers
 
     @_call

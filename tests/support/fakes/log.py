@@ -62,6 +62,9 @@ class FakePartition:
                 return offset
         return None
 
+    def is_dated(self, offset: int) -> bool:
+        return self.records[offset].timestamp_ms >= 0
+
     def delete_to(self, offset: int) -> None:
         """The log start never goes back, nor past the high watermark."""
         self.log_start = max(self.log_start, min(offset, self.high_watermark))

@@ -213,7 +213,9 @@ def test_what_waits_for_its_turn_in_remote_storage_is_asked_again() -> None:
         cast(dict[TopicPartition, Any], offsets)[other] = offsets[AT]
     turns: Iterator[dict[TopicPartition, Any]] = iter([{AT: 7, other: NOT_YET}, {other: 8}])
 
-    def offsets_at(timestamps_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, Any]:
+    def offsets_at(
+        timestamps_ms: Mapping[TopicPartition, int], logs: object = None
+    ) -> dict[TopicPartition, Any]:
         found = next(turns)
         assert found.keys() == timestamps_ms.keys()
         return found

@@ -58,15 +58,21 @@ def test_a_batch_that_is_cut_off_is_told(cut: int) -> None:
     assert read(batch(5_000) + batch(9_000)[:-cut]) == Newest(5_000, False)
 
 
-def test_records_without_a_time_have_none() -> None:
-    assert read(batch(-1)) == Newest(None, True)
+@pytest.mark.parametrize("undated_ms", [-1, -62_135_596_800_000])
+def test_records_without_a_time_may_be_newer_than_those_that_have_one(undated_ms: int) -> None:
+    assert read(batch(undated_ms)) == Newest(None, False)
+    assert read(batch(5_000) + batch(undated_ms)) == Newest(5_000, False)
+    first_is_undated = bytearray(batch(5_000))
+    first_is_undated[27:35] = struct.pack(">q", undated_ms)
+    assert read(bytes(first_is_undated)) == Newest(5_000, False)
 
 
 def test_the_oldest_formats_are_read() -> None:
     zero = struct.pack(">qiibb", 0, 14, 0, 0, 0) + bytes(8)
     one = struct.pack(">qiibbq", 0, 22, 0, 1, 0, 8_000) + bytes(8)
-    assert read(zero + one) == Newest(8_000, True)
-    assert read(zero) == Newest(None, True)
+    assert read(one) == Newest(8_000, True)
+    assert read(zero + one) == Newest(8_000, False)
+    assert read(zero) == Newest(None, False)
 
 
 @pytest.mark.parametrize("log", [b"no records at all" * 10, batch(5_000) + b"\7" * 60])
