@@ -18,7 +18,8 @@ from retentiond.formatting import (
     say_reader,
     say_verb,
 )
-from retentiond.model import Reason, TopicPartition
+from retentiond.kafka.interface import AGE_UNKNOWN
+from retentiond.model import Failure, Reason, TopicPartition
 from retentiond.snapshot import GroupReading, GroupTopic, PartitionReading, Snapshot, TopicReading
 
 
@@ -163,6 +164,12 @@ def replaced_records(
     return sentences
 
 
+def _why_unreadable(failure: Failure | None) -> str:
+    if failure == AGE_UNKNOWN:
+        return AGE_UNKNOWN.message
+    return f"the partition's offsets could not be read ({failure or 'no answer'})"
+
+
 def _about_partition(
     snapshot: Snapshot, topic: TopicReading, at: PartitionReading, decided: Decided
 ) -> str:
@@ -171,7 +178,7 @@ def _about_partition(
         raise TypeError("`_about_topic` speaks about policy conflicts")
     match decided.reason:
         case Reason.OFFSET_UNREADABLE:
-            return f"the partition's offsets could not be read ({at.failure or 'no answer'})"
+            return _why_unreadable(at.failure)
         case Reason.EMPTY:
             return "there is no record"
         case Reason.GROUP_LIST_INCOMPLETE:

@@ -135,7 +135,9 @@ REASON_TEXTS: Mapping[Reason, ReasonText] = {
         "offsets can't be read",
         "Fix what the sentence above names, mostly a partition without a leader, or a missing "
         "DESCRIBE or DESCRIBE_CONFIGS on the topic. If the sentence says when it ends, just wait: "
-        "every cycle tries again.",
+        "every cycle tries again. If records have no timestamp, fix their producers, or set "
+        "message.timestamp.type=LogAppendTime on the topic; if their age does not matter, set "
+        "retention.commitoffset.ms: 0.",
     ),
     Reason.TOPIC_RECREATED: ReasonText(
         "the topic was recreated",

@@ -12,6 +12,8 @@ pytestmark = pytest.mark.broker
 
 HOUR_MS = 3_600_000
 
+YEAR_1 = -62_135_596_800_000
+
 
 def aged(bench: Bench, name: str) -> str:
     """Partition 0: four records of two hours ago, six of now; 1: ten old ones; 2: ten new ones."""
@@ -34,6 +36,19 @@ def test_records_older_than_a_time_go_and_younger_ones_stay(bench: Bench, topic_
         "2 partitions done, 0 failed, 1 left out",
     ]
     assert bench.log_starts(name, 3) == [4, 10, 0]
+
+
+def test_records_without_a_timestamp_are_not_older_than_a_time(
+    bench: Bench, topic_name: str
+) -> None:
+    now = bench.driver.now_ms
+    bench.driver.create_topic(topic_name, 3)
+    for partition, stamps in enumerate(([-1] * 3, [now - 2 * HOUR_MS, YEAR_1], [1, 1, now])):
+        bench.driver.produce(topic_name, stamps, partition)
+    done = bench.run("--topic", topic_name, "--older-than", "1h", "--yes")
+    assert done.code == 1
+    assert "has no timestamp" in done.out
+    assert bench.log_starts(topic_name, 3) == [0, 0, 2]
 
 
 @pytest.mark.parametrize("zone", ["", "+00:00", "Z"])

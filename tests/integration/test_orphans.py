@@ -30,14 +30,16 @@ OLD_MS = 30 * DAY_MS
 def orphaned(
     three_kafka: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Orphaned]:
-    """The broker is back. While it was down, ``moved`` and ``young`` went to another broker,
-    ``deleted`` was deleted, and ``recreated`` too, and made anew elsewhere."""
+    """The broker is back. While it was down, ``moved``, ``young`` and ``undated`` (records without
+    a timestamp) went to another broker, ``deleted`` was deleted, and ``recreated`` too, and made
+    anew elsewhere."""
     with closing(Orphaned(three_kafka, tmp_path_factory.mktemp("host"))) as orphaned:
         for name in ("kept", "moved", "deleted", "recreated"):
             orphaned.create_topic(name, OLD_MS)
-        orphaned.create_topic("young", 0)
+        for name, age_ms in (("young", 0), ("undated", orphaned.driver.now_ms + DAY_MS)):
+            orphaned.create_topic(name, age_ms)
         orphaned.node.stop()
-        for name in ("moved", "young"):
+        for name in ("moved", "young", "undated"):
             orphaned.move(name, (STAYS, THIRD))
             orphaned.await_in_sync(name, (STAYS, THIRD))
         for name in ("deleted", "recreated"):
@@ -53,6 +55,7 @@ def orphaned(
 ORPHANS = {
     "moved-0-stray": "other brokers have the replicas",
     "young-0-stray": "other brokers have the replicas",
+    "undated-0-stray": "other brokers have the replicas",
     "deleted-0-stray": "there is no such topic",
     "recreated-0-stray": "the topic was recreated, with another id",
 }
@@ -76,7 +79,7 @@ def test_the_orphans_are_reported(orphaned: Orphaned) -> None:
     assert look["log_dirs"] == [
         {
             "log_dir": str(orphaned.log_dir),
-            "count": 4,
+            "count": len(ORPHANS),
             "size_bytes": sum(path.stat().st_size for path in segments),
         }
     ]
@@ -98,7 +101,8 @@ def test_an_orphan_stays_while_any_condition_lacks(orphaned: Orphaned) -> None:
 
     assert all("for too short a time" in each for each in reasons().values())
     at_once = reasons("--after", "0s")
-    assert "within the retention period" in at_once.pop("young")
+    for name in ("young", "undated"):
+        assert "within the retention period" in at_once.pop(name)
     held = f"the broker (pid {orphaned.node.pid}) has it open"
     assert at_once == dict.fromkeys(("moved", "deleted", "recreated"), held)
     assert set(ORPHANS) < set(orphaned.folders())
@@ -142,7 +146,7 @@ def test_a_clock_that_was_behind_at_one_look_makes_no_orphan_older(
                 environment=clock.environment,
             )
         return time.monotonic() - began < behind_s, {
-            each["reason"] for each in found["orphans"] if each["topic"] != "young"
+            each["reason"] for each in found["orphans"] if each["topic"] not in ("young", "undated")
         }
 
     _, reasons = eventually(look_twice, lambda found: found[0], timeout_s=240)
@@ -159,12 +163,13 @@ def test_while_the_broker_is_down_its_strays_go_and_it_starts_without_them(
     first = {each["folder"]: each["since"] for each in orphaned.look()["orphans"]}
     look = orphaned.look("--remove", "--yes", "--after", "0s")
     reasons = {each["topic"]: each["reason"] for each in look["orphans"]}
-    assert "within the retention period" in reasons.pop("young")
+    for name in ("young", "undated"):
+        assert "within the retention period" in reasons.pop(name)
     assert reasons == {"moved": None, "deleted": None, "recreated": None}
     assert {each["folder"]: each["since"] for each in look["orphans"]} == first
-    left = {"kept-0", "recreated-0", "__cluster_metadata-0", "young-0-stray"}
+    left = {"kept-0", "recreated-0", "__cluster_metadata-0", "young-0-stray", "undated-0-stray"}
     assert set(orphaned.folders()) == left
-    assert look["log_dirs"][0]["count"] == 1
+    assert look["log_dirs"][0]["count"] == 2
     orphaned.node.start()
     orphaned.await_in_sync("kept", (STAYS, COMES_BACK))
     assert set(orphaned.folders()) == left

@@ -28,7 +28,7 @@ from retentiond.kafka.settings.properties import ClientSettings
 from retentiond.kafka.topics import topic_rights
 from retentiond.memory.recall import recalled
 from retentiond.memory.remembered import Remembered
-from retentiond.model import Failure
+from retentiond.model import Failure, TopicPartition
 from retentiond.snapshot import PartitionReading
 from retentiond.state.groups_lookup import recall
 from retentiond.tell.reasons import tool_options, with_address
@@ -49,6 +49,7 @@ from retentiond.tools.doctor.finding import (
     ExaminedCluster,
     Finding,
     Level,
+    PartitionLog,
     both_checked,
     checked,
     unchecked,
@@ -79,7 +80,9 @@ from retentiond.tools.doctor.topics import (
     check_entries,
     check_topic_rights,
     check_topics,
+    check_undated,
     deletable,
+    read_undated,
 )
 
 T = TypeVar("T")
@@ -152,6 +155,7 @@ def examine_cluster(seen: ExaminedCluster, config: Config) -> Iterator[Finding]:
         "topics", seen.names, lambda names: check_entries(config, names, seen.rights)
     )
     yield from checked("enabled topics", seen.topics, lambda topics: check_topics(topics, config))
+    yield from checked("timestamps", seen.undated, check_undated)
     yield from checked("groups", seen.listing, check_groups)
     deleted_from = seen.topics if isinstance(seen.topics, Failure) else deletable(seen.topics)
     yield from both_checked("readers", deleted_from, seen.evidence, check_readers)
@@ -260,6 +264,7 @@ def read_cluster(
             clocks=clocks.result(),
             offsets_retention=offsets_retention.result(),
             logs=logs,
+            undated=_undated(kafka, topics, logs, now),
         )
 
 
@@ -271,6 +276,19 @@ def value_or_failure(read: Callable[[], T | Failure]) -> T | Failure:
         return Failure(type(error).__name__, str(error))
     except Exception as error:  # noqa: BLE001 - one reading must not keep the others from running
         return Failure(type(error).__name__, f"{error}; please report this")
+
+
+def _undated(
+    kafka: Kafka,
+    topics: tuple[EnabledTopic, ...] | Failure,
+    logs: Mapping[TopicPartition, PartitionLog | Failure] | Failure,
+    now: Callable[[], int],
+) -> frozenset[str] | Failure:
+    if isinstance(topics, Failure):
+        return topics
+    if isinstance(logs, Failure):
+        return logs
+    return value_or_failure(lambda: read_undated(kafka, topics, logs, now()))
 
 
 def _positions(

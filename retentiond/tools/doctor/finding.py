@@ -135,6 +135,7 @@ class ExaminedCluster:
     - ``evidence``: the groups that read the enabled topics, now or when they were last seen; it has
       no offsets of partitions.
     - ``offsets_retention``: ``offsets.retention.minutes`` of each broker.
+    - ``undated``: the topics that are held because records have no timestamp.
     """
 
     brokers: Brokers
@@ -149,3 +150,4 @@ class ExaminedCluster:
     clocks: Clocks | Failure
     offsets_retention: Mapping[int, str | Failure] | Failure
     logs: Mapping[TopicPartition, PartitionLog | Failure] | Failure
+    undated: frozenset[str] | Failure = frozenset()

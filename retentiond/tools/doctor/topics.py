@@ -9,16 +9,18 @@ from typing import NamedTuple
 
 from retentiond.config import Config, PolicyConflict, TopicPolicy
 from retentiond.formatting import say_duration
+from retentiond.gather.offsets import retention_offsets, retentions
 from retentiond.gather.topics import NO_ID, EnabledTopic
 from retentiond.kafka.errors.remedies import TOPIC_REFUSED
-from retentiond.kafka.interface import NO_SUCH_TOPIC
+from retentiond.kafka.interface import AGE_UNKNOWN, NO_SUCH_TOPIC, Kafka, LogRange
 from retentiond.kafka.topics import Operations
-from retentiond.model import Failure
+from retentiond.model import Failure, TopicPartition
 from retentiond.tell.well_known_topics import system_of
 from retentiond.tools.doctor.finding import (
     MOST_NAMED,
     Finding,
     Level,
+    PartitionLog,
     about,
     grant_command,
     ok,
@@ -135,6 +137,37 @@ def _exceeding(topics: Sequence[EnabledTopic], _: Config) -> Iterator[Finding]:
                 f"lower retention.commitoffset.* of {' and '.join(policy.sources)}",
                 (topic.reading.name,),
             )
+
+
+def read_undated(
+    kafka: Kafka,
+    topics: Sequence[EnabledTopic],
+    logs: Mapping[TopicPartition, PartitionLog | Failure],
+    now_ms: int,
+) -> frozenset[str]:
+    """The topics with a partition whose records can't be told to be old, because some have no
+    timestamp. Raises `KafkaUnavailable`."""
+    retained_ms = retentions(topics)
+    ranges = {
+        at: LogRange(log.log_start_offset, log.high_watermark)
+        for at, log in logs.items()
+        if isinstance(log, PartitionLog) and at in retained_ms
+    }
+    found = retention_offsets(kafka, {at: retained_ms[at] for at in ranges}, now_ms, ranges)
+    return frozenset(at.topic for at, answer in found.items() if answer == AGE_UNKNOWN)
+
+
+def check_undated(topics: frozenset[str]) -> Iterator[Finding]:
+    """Every record whose age counts has a timestamp."""
+    yield from about(
+        Level.WARNING,
+        "topic",
+        topics,
+        "held: records without a timestamp (or dated before 1970), so nobody knows how old they "
+        "are, until Kafka's own retention has removed them",
+        "fix the producers, or set message.timestamp.type=LogAppendTime on the topic; if age does "
+        "not matter there, set retention.commitoffset.ms: 0",
+    )
 
 
 def _owned(topics: Sequence[EnabledTopic], _: Config) -> Iterator[Finding]:

@@ -25,8 +25,15 @@ from retentiond.tools.doctor.groups import (
     check_readers,
     check_unseen,
 )
-from retentiond.tools.doctor.topics import check_entries, check_topics, deletable
+from retentiond.tools.doctor.topics import (
+    check_entries,
+    check_topics,
+    check_undated,
+    deletable,
+    read_undated,
+)
 from tests.support.builders.examined_clusters import DAY_MS, bad, config, only, topic
+from tests.support.fakes import FakeCluster
 
 NOTHING_TOLD: dict[str, Operations | Failure] = {}
 
@@ -372,3 +379,20 @@ def test_topics_from_which_nothing_is_ever_deleted_are_left_to_that_finding() ->
         topic("__consumer_offsets", mine, is_internal=True),
     ]
     assert [each.reading.name for each in deletable(topics)] == ["orders", "allowed"]
+
+
+def test_topics_whose_records_have_no_timestamp_are_one_warning() -> None:
+    """Unless their age does not matter."""
+    stamps_ms = {"orders": FakeCluster().now_ms - DAY_MS, "clicks": -1, "views": -2, "any": -1}
+    mine = config(
+        {"pattern": ".*", "retention.commitoffset.hours": 1},
+        {"name": "any", "retention.commitoffset.ms": 0},
+    )
+    kafka = FakeCluster()
+    for name, stamp_ms in stamps_ms.items():
+        kafka.create_topic(name)
+        kafka.produce(name, 0, 3, timestamp_ms=stamp_ms)
+    logs = {TopicPartition(name, 0): PartitionLog(0, 3, None, {}) for name in stamps_ms}
+    topics = [topic(name, mine) for name in stamps_ms]
+    found = only(check_undated(read_undated(kafka, topics, logs, kafka.now_ms)))
+    assert (found.level, found.names) == (Level.WARNING, ("clicks", "views"))
