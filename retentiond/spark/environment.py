@@ -32,10 +32,15 @@ def heeded_variables(environment: Mapping[str, str]) -> list[str]:
 
 def say_variables(environment: Mapping[str, str]) -> str:
     """What to look at where Spark has not started: those that are wrong, else all."""
-    if wrong := [*_wrong(environment)]:
-        return f"{'; '.join(wrong)}: correct or unset {'it' if len(wrong) == 1 else 'them'}"
     names = heeded_variables(environment)
-    return f"Spark also heeds {', '.join(names)}" if names else ""
+    return say_wrong(environment) or (f"Spark also heeds {', '.join(names)}" if names else "")
+
+
+def say_wrong(environment: Mapping[str, str]) -> str:
+    """The variables that are wrong; empty: none seems to be."""
+    wrong = [*_wrong(environment)]
+    told = f"{'; '.join(wrong)}: correct or unset {'it' if len(wrong) == 1 else 'them'}"
+    return told if wrong else ""
 
 
 def _wrong(environment: Mapping[str, str]) -> Iterator[str]:

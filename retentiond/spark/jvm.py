@@ -30,7 +30,7 @@ from pyspark.serializers import UTF8Deserializer, read_int
 from pyspark.sql import SparkSession
 
 from retentiond.errors import SparkUnavailable
-from retentiond.spark.environment import say_variables
+from retentiond.spark.environment import heeded_variables, say_wrong
 from retentiond.spark.folder import JvmFolder
 from retentiond.spark.java_options import (
     DEFAULT_OPTIONS,
@@ -217,9 +217,10 @@ class Jvm:
         self._owned.remove()
 
     def _not_started(self, error: Exception) -> SparkUnavailable:
-        reaching = [each for each in (*VARIABLES, *OTHER_VARIABLES) if os.environ.get(each)]
+        named = dict.fromkeys((*VARIABLES, *OTHER_VARIABLES, *heeded_variables(os.environ)))
+        reaching = [each for each in named if os.environ.get(each)]
         also = "".join(f", and at the variable {each}, which reaches it too" for each in reaching)
-        said = say_variables(os.environ)
+        said = say_wrong(os.environ)
         return SparkUnavailable(
             f"Spark's JVM did not start ({self.last_words or error}): "
             f"{said}{'; else ' * bool(said)}see that Java 17 or newer is on the PATH or at "
