@@ -70,8 +70,8 @@ def test_a_command_at_a_terminal_outlives_a_hangup_that_is_for_another() -> None
     await_said(terminal, b"ready\r\n")
     hung_up_and_told_to_go_on(pid)
     await_said(terminal, b"done\r\n")
-    os.close(terminal)
     assert os.waitpid(pid, 0) == (pid, 0)
+    os.close(terminal)
 
 
 def test_what_nohup_ignores_stays_ignored() -> None:
