@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-import psutil
-
 from devkit.embedded import processes, ready
 from devkit.embedded.errors import EmbeddedKafkaError
 from devkit.embedded.jvm import Jvm
@@ -190,6 +188,8 @@ class Node:
 
     def pause(self) -> None:
         """SIGSTOP: connections stay open, nothing answers. Returns when it has stopped."""
+        import psutil  # noqa: PLC0415 - a tool of the tests: the demo does without
+
         process = self._started()
         process.send_signal(signal.SIGSTOP)
         watched = psutil.Process(process.pid)
