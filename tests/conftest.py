@@ -17,8 +17,13 @@ from devkit.embedded import EmbeddedKafka
 from retentiond import garbage_collection
 from retentiond.spark.session import SparkSessions
 from tests.support.releases import Release, chosen
+from tests.support.shared_spark import end_worker_session, worker_session
 
-pytest_plugins = ["tests.support.processor_time", "tests.support.tiers"]
+pytest_plugins = [
+    "tests.support.golden",
+    "tests.support.processor_time",
+    "tests.support.tiers",
+]
 
 # None of Spark's many short lives here is worth the time of Java's optimizing compiler.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
@@ -41,6 +46,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_sessionfinish() -> None:
+    end_worker_session()
     gc.unfreeze()
 
 
@@ -95,8 +101,6 @@ def topic_name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSessions]:
-    """One session with its JVM for all tests that only plan: don't stop it."""
-    sessions = SparkSessions("local[2]", {})
-    yield sessions
-    sessions.stop()
+def spark() -> SparkSessions:
+    """One session with its JVM for all tests of a worker: don't stop it."""
+    return worker_session()

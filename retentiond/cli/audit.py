@@ -199,7 +199,8 @@ def _verify(deletions: Iterable[DeletionRecord], output: AuditOutput) -> None:
         print_json_list(document(deletion) | {"differences": found} for deletion, found in judged())
     else:
         _say_differences(judged())
-        say(printer(), f"{say_many(count, 'deletion')} worked out again: {wrong} differ")
+        differ = say_verb(wrong, "differs", "differ")
+        say(printer(), f"{say_many(count, 'deletion')} worked out again: {wrong} {differ}")
     if wrong:
         raise typer.Exit(1)
 

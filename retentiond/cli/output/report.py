@@ -177,7 +177,7 @@ def sections(report: Report) -> list[tuple[str, Sequence[Column], list[list[str]
         _savings(report),
         ("Kept for groups now", KEEPERS, [_keeper_row(each, begin_ms) for each in report.keepers]),
         (
-            "Groups that commit no more",
+            "Groups that no longer commit",
             STOPPED,
             [_stopped_row(each, begin_ms) for each in report.stopped],
         ),

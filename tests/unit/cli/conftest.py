@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import logging
-import sys
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import pytest
-import structlog
 
-from retentiond.cli.main import main
-from retentiond.config import Spark
+from retentiond.cli.past.options import answered
 from retentiond.cycle import CycleEnd
 from retentiond.history.ask import rows
 from retentiond.model import DeletionOutcome
-from retentiond.spark.session import SparkSessions
-from retentiond.tell import logs
 from retentiond.tell.report import CycleReport
+from tests.support.brokers.command import Done
 from tests.support.builders.histories import World
+from tests.support.command_here import SETTINGS_OF_A_TERMINAL, exit_code, logging_kept
+from tests.support.golden import Golden
+from tests.support.shared_spark import of_question
 from tests.unit.cli.reviewed_files import Files
 
 CONFIG = """\
@@ -30,14 +29,6 @@ topics:
     retention.commitoffset.enable: true
     retention.commitoffset.minutes: 30
 """
-
-
-class Done(NamedTuple):
-    """How a command ended, and what it printed."""
-
-    code: int
-    out: str
-    err: str
 
 
 Command = Callable[..., Done]
@@ -60,56 +51,62 @@ def command(
 ) -> Iterator[Command]:
     """Runs ``retentiond`` with these arguments, in an empty folder and a bare environment."""
     monkeypatch.chdir(tmp_path)
-    for name in ("RETENTIOND_CONFIG", "COLUMNS", "NO_COLOR", "FORCE_COLOR"):
+    for name in SETTINGS_OF_A_TERMINAL:
         monkeypatch.delenv(name, raising=False)
-    root = logging.getLogger()
-    level, handlers = root.level, root.handlers[:]
-    levels = {name: logging.getLogger(name).level for name in logs.NOISY}
 
     def run(*arguments: object) -> Done:
-        monkeypatch.setattr(sys, "argv", ["retentiond", *map(str, arguments)])
         capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main()
-        code = ended.value.code
-        captured = capsys.readouterr()
-        return Done(code if isinstance(code, int) else int(code is not None), *captured)
+        code = exit_code(*arguments)
+        return Done(code, *capsys.readouterr())
 
-    yield run
-    structlog.reset_defaults()
-    root.setLevel(level)
-    root.handlers[:] = handlers
-    for name, old in levels.items():
-        logging.getLogger(name).setLevel(old)
+    with logging_kept():
+        yield run
 
 
-class LastingSpark:
-    """A session that no question ends."""
+class KeptAnswer:
+    """In place of `retentiond.cli.past.options.answered` in a command: what it answers first is its
+    answer to whoever asks after that, so that one question does for all forms of output."""
 
-    def __init__(self, sessions: SparkSessions) -> None:
-        self.use = sessions.use
+    def __init__(self) -> None:
+        self._answers: list[Any] = []
 
-    def begin(self) -> None:
-        pass
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        if not self._answers:
+            self._answers.append(answered(*arguments, **named))
+        return self._answers[0]
 
-    def stop(self) -> None:
-        pass
+
+class Transcript:
+    """Commands and what they printed, as a terminal shows it."""
+
+    def __init__(self, command: Command, golden: Golden) -> None:
+        self._command = command
+        self._golden = golden
+        self._text = ""
+
+    def __call__(self, *arguments: object) -> Done:
+        done = self._command(*arguments)
+        self._text += f"$ {shlex.join(['retentiond', *map(str, arguments)])}\n"
+        self._text += done.out
+        if done.err:
+            self._text += f"--- stderr\n{done.err}"
+        self._text += f"--- exit code {done.code}\n\n"
+        return done
+
+    def check(self, name: str) -> None:
+        self._golden(name, self._text)
 
 
-@pytest.fixture(scope="session")
-def lasting_spark() -> Iterator[LastingSpark]:
-    sessions = rows.sessions_for(Spark())
-    yield LastingSpark(sessions)
-    sessions.stop()
+@pytest.fixture
+def transcript(command: Command, golden: Golden) -> Transcript:
+    """Runs commands; ``check`` compares all of it with a golden file."""
+    return Transcript(command, golden)
 
 
 @pytest.fixture(autouse=True)
-def one_spark(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Questions about the past share a session, because a new JVM is slow. The questions of
-    test_cli_past_clusters.py start and end their own, as users' do."""
-    if request.node.get_closest_marker("spark"):
-        spark = request.getfixturevalue("lasting_spark")
-        monkeypatch.setattr(rows, "sessions_for", lambda _: spark)
+def one_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Questions about the past share the worker's session, because a new JVM is slow."""
+    monkeypatch.setattr(rows, "sessions_for", of_question)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import sqlite3
 import sys
@@ -23,13 +22,15 @@ from retentiond.cli.output import audit as output
 from retentiond.cli.output.audit import SCHEMA, export_deletions
 from retentiond.cli.output.printing import csv_cell, print_json, print_json_list
 from retentiond.errors import StateError, UsageError
+from retentiond.formatting import rfc3339
 from retentiond.model import GroupKind, Outcome, Plan
 from retentiond.state.audit import Audit
 from retentiond.state.audit_records import DeletionRecord, begun, finished, read_deletions
 from retentiond.state.operator_actions import actions_in
 from tests.support.builders.guard_readings import commit_evidence
-from tests.support.builders.reports import PLANNED_AT_MS, outcome, report, row, row_json
-from tests.unit.cli.conftest import CONFIG, Command
+from tests.support.builders.reports import PLANNED_AT_MS, outcome, report, row
+from tests.support.golden import Golden
+from tests.unit.cli.conftest import CONFIG, Command, Transcript
 from tests.unit.tell.test_tell_report import OUTCOME_FIELDS, ROW_FIELDS
 
 EVIDENCE = (
@@ -76,53 +77,26 @@ def config_file(tmp_path: Path) -> Path:
     return path
 
 
-def test_every_deletion_is_listed_with_its_outcome(command: Command, config_file: Path) -> None:
-    done = command("audit", "--config", config_file)
-    assert (done.code, done.err) == (0, "")
-    rows = [line.split() for line in done.out.splitlines()]
-    assert [(cells[1], cells[-2]) for cells in rows[1:5]] == [
-        ("clicks-0", "deleted"),
-        ("orders-0", "failed"),
-        ("payments-0", "unknown"),
-        ("views-0", "unknown"),
-    ]
-    assert rows[1][0] == "2026-09-21T14:13:20.124Z"
-    assert done.out.splitlines()[-1] == "4 deletions"
-
-
-def test_its_table_fits_80_columns(
-    command: Command, config_file: Path, monkeypatch: pytest.MonkeyPatch
+def test_its_table_its_json_and_its_csv(
+    transcript: Transcript, config_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """tests/golden/audit: every deletion with its outcome, and on request with its evidence."""
     monkeypatch.setenv("COLUMNS", "80")
-    done = command("audit", "--config", config_file)
-    assert max(len(line) for line in done.out.splitlines()) <= 80
-    assert "…" not in done.out
+    shown = ("audit", "--config", config_file)
+    transcript(*shown)
+    transcript(*shown, "--topic", "clicks", "--evidence")
+    transcript(*shown, "--output", "json")
+    transcript(*shown, "--output", "csv")
+    transcript(*shown, "--output", "csv", "--evidence")
+    transcript(*shown, "--output", "csv", "--topic", "none")
+    transcript(*shown, "--output", "csv", "--topic", "none", "--evidence")
+    transcript("audit", "--state-dir", config_file.parent / "state", "--topic", "orders")
+    transcript.check("audit/deletions.txt")
 
 
-def test_its_json_has_the_plans_field_names_and_the_evidence(
-    command: Command, config_file: Path
-) -> None:
-    done = command("audit", "--config", config_file, "--output", "json")
-    assert (done.code, done.err) == (0, "")
-    rows = json.loads(done.out)
+def test_its_json_has_the_plans_field_names(command: Command, config_file: Path) -> None:
+    rows = json.loads(command("audit", "--config", config_file, "--output", "json").out)
     assert all(each.keys() >= ROW_FIELDS | OUTCOME_FIELDS for each in rows)
-    assert rows[0] == {
-        "cycle_id": "cycle-1",
-        "cluster_id": "cluster-a",
-        **row_json("clicks"),
-        "freed_bytes": None,
-        "evidence_at": "2026-09-21T14:13:20.123Z",
-        "requested_at": "2026-09-21T14:13:20.124Z",
-        "outcome": "deleted",
-        "low_watermark": 100,
-        "error": None,
-        "evidence": {"billing": 100, "search": 170},
-    }
-    assert [each["error"] for each in rows[1:]] == [
-        "why it is failed",
-        "why it is unknown",
-        None,
-    ]
 
 
 @pytest.mark.parametrize(
@@ -147,67 +121,27 @@ def test_it_can_be_asked_for_some_of_them(
     assert [each["topic"] for each in json.loads(done.out)] == topics
 
 
-@pytest.mark.parametrize("option", ["--since", "--until"])
-def test_a_time_that_is_none_is_refused(command: Command, config_file: Path, option: str) -> None:
-    done = command("audit", "--config", config_file, option, "yesterday")
-    assert (done.code, done.out) == (2, "")
-    assert done.err == (
-        f"retentiond: {option} 'yesterday': expected an age as in 2h, or a time as in "
-        "2026-02-01T12:00:00Z\n"
-    )
-
-
-def test_a_time_that_ends_before_it_begins_is_refused(command: Command, config_file: Path) -> None:
-    done = command("audit", "--config", config_file, "--since", "1h", "--until", "2h")
-    assert (done.code, done.out) == (2, "")
-    assert done.err == (
-        "retentiond: --since lies after --until, or at the same time: there is nothing between\n"
-    )
-
-
-def test_its_evidence_is_a_line_for_each_group(command: Command, config_file: Path) -> None:
-    done = command("audit", "--config", config_file, "--topic", "clicks", "--evidence")
-    assert [line.split()[1:] for line in done.out.splitlines()[1:-1]] == [
-        ["clicks-0", "billing", "100"],
-        ["clicks-0", "search", "170"],
-    ]
-
-
-def test_its_csv_has_the_same_names_as_its_json(command: Command, config_file: Path) -> None:
-    rows = json.loads(command("audit", "--config", config_file, "--output", "json").out)
-    done = command("audit", "--config", config_file, "--output", "csv")
-    lines = list(csv.DictReader(io.StringIO(done.out)))
-    assert [line["topic"] for line in lines] == ["clicks", "orders", "payments", "views"]
-    assert list(lines[0]) == [name for name in rows[0] if name != "evidence"]
-    assert lines[0]["error"] == ""
-
-
-@pytest.mark.parametrize("evidence", [[], ["--evidence"]])
-def test_its_csv_of_no_deletions_has_the_same_names(
-    command: Command, config_file: Path, evidence: list[str]
-) -> None:
-    shown = ("audit", "--config", config_file, "-o", "csv", *evidence)
-    (heads,) = command(*shown, "--topic", "none").out.splitlines()
-    assert heads == command(*shown).out.splitlines()[0]
-
-
-def test_its_csv_with_evidence_has_a_line_for_each_group(
-    command: Command, config_file: Path
-) -> None:
-    done = command("audit", "--config", config_file, "--output", "csv", "--evidence")
-    lines = list(csv.DictReader(io.StringIO(done.out)))
-    assert [(line["group"], line["committed_offset"]) for line in lines[:2]] == [
-        ("billing", "100"),
-        ("search", "170"),
-    ]
-    assert len(lines) == 8
-
-
-def test_it_can_be_read_where_there_is_no_configuration(
-    command: Command, config_file: Path
-) -> None:
-    done = command("audit", "--state-dir", config_file.parent / "state")
-    assert done.out.splitlines()[-1] == "4 deletions"
+def test_what_it_refuses(transcript: Transcript, config_file: Path) -> None:
+    """tests/golden/audit: a time that is none, and options that would have no effect."""
+    for options in (
+        ["--since", "yesterday"],
+        ["--until", "yesterday"],
+        ["--since", "1h", "--until", "2h"],
+        ["--actions", "--topic", "orders"],
+        ["--actions", "--partition", "0"],
+        ["--actions", "--outcome", "failed"],
+        ["--actions", "--evidence"],
+        ["--actions", "--verify"],
+        ["--verify", "-o", "csv"],
+        ["--verify", "--evidence"],
+        ["--export", "a.csv", "-o", "json"],
+        ["--export", "a.csv", "--actions"],
+        ["--export", "a.csv", "--verify"],
+        ["--export", "a.json"],
+        ["--export", "no/a.csv"],
+    ):
+        transcript("audit", "--config", config_file, *options)
+    transcript.check("audit/refused.txt")
 
 
 # --- files
@@ -259,34 +193,22 @@ def test_a_file_of_no_deletions_can_be_read(
         assert reader.execute(f"SELECT * FROM read_parquet('{file}')").fetchall() == []
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "told"),
-    [
-        ("there.csv", [], "{file} exists and is not overwritten; give --export another name"),
-        ("link.csv", [], "{file} exists and is not overwritten; give --export another name"),
-        ("a.json", [], "--export {file}: give a name that ends with .parquet or .csv"),
-        ("no/a.csv", [], "there is no folder {file.parent} for a.csv; make it first"),
-        ("a.csv", ["--actions"], "--export writes deletions: leave --actions and --verify out"),
-        ("a.csv", ["--verify"], "--export writes deletions: leave --actions and --verify out"),
-    ],
-)
-def test_a_file_that_cannot_be_made_is_refused(  # noqa: PLR0917
-    command: Command,
-    config_file: Path,
-    tmp_path: Path,
-    name: str,
-    options: list[str],
-    told: str,
+@pytest.mark.parametrize("name", ["there.csv", "link.csv"])
+def test_a_file_that_is_there_is_not_overwritten(
+    command: Command, config_file: Path, tmp_path: Path, name: str
 ) -> None:
     (tmp_path / "there.csv").write_text("mine")
     (tmp_path / "link.csv").symlink_to("nowhere")
     before = sorted(tmp_path.iterdir())
     file = tmp_path / name
 
-    done = command("audit", "--config", config_file, "--export", file, *options)
+    done = command("audit", "--config", config_file, "--export", file)
 
     assert (done.code, done.out) == (2, "")
-    assert done.err == f"retentiond: {told.format(file=file)}\n"
+    assert (
+        done.err
+        == f"retentiond: {file} exists and is not overwritten; give --export another name\n"
+    )
     assert sorted(tmp_path.iterdir()) == before
     assert (tmp_path / "there.csv").read_text() == "mine"
 
@@ -403,89 +325,29 @@ def test_its_json_is_written_as_it_is_read_and_stays_the_same(
 # --- operators
 
 
-def test_what_operators_did_is_listed_too(command: Command, config_file: Path) -> None:
-    command("pause", "an incident", "--config", config_file)
-    done = command("audit", "--config", config_file, "--actions")
-    assert "pause" in done.out
-    assert done.out.splitlines()[-1] == "1 action"
-    (action,) = json.loads(command("audit", "--config", config_file, "--actions", "-o", "json").out)
-    assert (action["action"], action["detail"]) == ("pause", "an incident")
-
-
-def test_what_operators_did_at_another_time_is_left_out(
-    command: Command, config_file: Path
+def test_what_operators_did_and_what_is_verified(
+    transcript: Transcript,
+    config_file: Path,
+    golden: Golden,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    command("pause", "an incident", "--config", config_file)
-    shown = ("audit", "--config", config_file, "--actions")
-    assert command(*shown, "--since", "1h").out.splitlines()[-1] == "1 action"
-    assert command(*shown, "--until", "1h").out.splitlines()[-1] == "0 actions"
-
-
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        (["--actions", "--topic", "orders"], "--topic is about deletions: leave --actions out"),
-        (["--actions", "--partition", "0"], "--partition is about deletions: leave --actions out"),
-        (["--actions", "--outcome", "failed"], "--outcome is about deletions: leave --actions out"),
-        (["--actions", "--evidence"], "--evidence is about deletions: leave --actions out"),
-        (["--actions", "--verify"], "--verify is about deletions: leave --actions out"),
-        (["--verify", "-o", "csv"], "--output csv does not go with --verify"),
-        (["--verify", "--evidence"], "--evidence does not go with --verify"),
-        (
-            ["--export", "a.csv", "-o", "json"],
-            "--output does not go with --export: its FILE names the format",
-        ),
-    ],
-)
-def test_an_option_that_would_have_no_effect_is_refused(
-    command: Command, config_file: Path, options: list[str], told: str
-) -> None:
-    done = command("audit", "--config", config_file, *options)
-    assert (done.code, done.out, done.err) == (2, "", f"retentiond: {told}\n")
-
-
-def test_the_table_of_deletions_says_that_operators_acted_too(
-    command: Command, config_file: Path
-) -> None:
-    told = "by operators {} shown by --actions"
-    for number, words in (
-        (1, f"1 action {told.format('is')}"),
-        (2, f"2 actions {told.format('are')}"),
-    ):
-        command("pause", f"incident {number}", "--config", config_file)
-        done = command("audit", "--config", config_file)
-        assert done.out.splitlines()[-2:] == ["4 deletions", words]
-    done = command("audit", "--config", config_file, "--topic", "clicks")
-    assert done.out.splitlines()[-2:] == ["1 deletion", words]
-    for form in ("json", "csv"):
-        assert "--actions" not in command("audit", "--config", config_file, "-o", form).out
-
-
-def test_what_was_deleted_rightly_is_verified(command: Command, config_file: Path) -> None:
-    done = command("audit", "--config", config_file, "--verify")
-    assert (done.code, done.out) == (0, "4 deletions worked out again: 0 differ\n")
-    shown = json.loads(command("audit", "--config", config_file, "-o", "json").out)
-    done = command("audit", "--config", config_file, "--verify", "-o", "json")
-    assert (done.code, json.loads(done.out)) == (0, [each | {"differences": []} for each in shown])
-
-
-def test_a_deletion_that_its_evidence_does_not_bear_out_is_named(
-    command: Command, config_file: Path
-) -> None:
+    """tests/golden/audit: the table of deletions says that operators acted too."""
+    monkeypatch.setenv("LOGNAME", "ada")
+    shown = ("audit", "--config", config_file)
+    transcript(*shown, "--verify")
+    for number in (1, 2):
+        transcript("pause", f"incident {number}", "--config", config_file)
+        transcript(*shown, "--topic", "clicks")
+    transcript(*shown, "--actions")
+    transcript(*shown, "--actions", "-o", "json")
+    transcript(*shown, "--actions", "--until", "1h")
     with closing(sqlite3.connect(config_file.parent / "state" / "audit.db")) as log, log:
         log.execute("UPDATE deletions SET committed_offsets = '[99, 170]' WHERE topic = 'orders'")
-    done = command("audit", "--config", config_file, "--verify")
-    assert done.code == 1
-    assert done.out.splitlines() == [
-        "orders-0 up to 100 in cycle cycle-1: group billing had committed 99 only",
-        "4 deletions worked out again: 1 differ",
-    ]
-    done = command("audit", "--config", config_file, "--verify", "-o", "json")
-    differing = [each for each in json.loads(done.out) if each["differences"]]
-    assert done.code == 1
-    assert [(each["topic"], each["cutoff"], each["differences"]) for each in differing] == [
-        ("orders", 100, ["group billing had committed 99 only"])
-    ]
+    transcript(*shown, "--verify")
+    transcript(*shown, "--verify", "-o", "json")
+    for action in actions_in(config_file.parent / "state"):
+        golden.shown[rfc3339(action.at_ms)] = "2026-09-22T00:00:00.000Z"
+    transcript.check("audit/operators.txt")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 from retentiond.state.operator_actions import Pause, write_pause
 from retentiond.state_places import user_state_dir
-from tests.unit.cli.conftest import Command
+from tests.unit.cli.conftest import Command, Transcript
 
 SERVER = ("--bootstrap-server", "localhost:1")
 
@@ -41,102 +41,41 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path / "states"
 
 
-def test_its_help_shows_examples(command: Command) -> None:
-    done = command("delete-records", "--help")
-    assert done.code == 0
-    assert done.out.count("Example: retentiond delete-records --bootstrap-server") == 3
-    for option in ("--offset-json-file", "--command-config", "--to-committed", "--dry-run"):
-        assert option in done.out
-
-
-def test_the_servers_must_be_named(command: Command, offsets: Path) -> None:
-    done = command("delete-records", "--offset-json-file", offsets)
-    assert (done.code, done.out) == (2, "")
-    assert "--bootstrap-server" in done.err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "nothing says what to delete: --offset-json-file, or"),
-        (["--topic", "a"], "nothing says what to delete: "),
-        (["--older-than", "7d"], "--older-than and --to-datetime need --topic"),
-        (["--to-datetime", "2026-01-01"], "--older-than and --to-datetime need --topic"),
-        (
-            ["--topic", "a", "--older-than", "1d", "--to-datetime", "2026-01-01"],
-            "choose --older-than or --to-datetime",
-        ),
-        (["--topic", "a", "--older-than", "soon"], "--older-than 'soon': expected a time as in 7d"),
-        (["--topic", "a", "--older-than", "-1d"], "--older-than '-1d': expected a time as in 7d"),
-        (["--topic", "a", "--older-than", "99999d"], "--older-than '99999d': expected a time"),
-        (["--topic", "a", "--to-datetime", "soon"], "--to-datetime 'soon': expected a time as in"),
-        (
-            ["--topic", "a", "--to-datetime", "1969-12-31T23:59:59.999"],
-            "--to-datetime '1969-12-31T23:59:59.999': expected a time from 1970 on",
-        ),
-        (["--topic", "a", "--to-datetime", "0001-01-01T00:00+14:00"], "--to-datetime '0001-01-01"),
-        (["--topic", "", "--older-than", "1d"], "the name of a topic or group is empty"),
-        (["--topic", "a", "--older-than", "1d", "b"], "'b' goes with nothing; groups follow"),
-        (["--topic", "a", "--older-than", "1d"], "bounds that are worked out need --yes where"),
-        (["--to-committed", "a", "b"], "bounds that are worked out need --yes where"),
-    ],
-)
-def test_wrong_usage_ends_with_2_and_one_sentence(
-    command: Command, arguments: list[str], message: str, home: Path
-) -> None:
-    done = command("delete-records", *SERVER, *arguments)
-    assert (done.code, done.out) == (2, "")
-    assert done.err.startswith(f"retentiond: {message}")
-    assert done.err.count("\n") == 1
-    assert not home.exists()
-
-
-@pytest.mark.parametrize(
-    "bound", [("--topic", "a"), ("--older-than", "1d"), ("--to-committed", "a")]
-)
-def test_a_file_goes_with_no_other_bound(
-    command: Command, offsets: Path, bound: tuple[str, str]
-) -> None:
-    done = command("delete-records", *SERVER, "--offset-json-file", offsets, *bound)
-    assert (done.code, done.out) == (2, "")
-    assert "names every offset" in done.err
-
-
-@pytest.mark.parametrize("option", ["--offset-json-file", "--delete-offset-json-file"])
-def test_a_wrong_entry_ends_with_2_before_anything_else(
-    command: Command, offsets: Path, option: str, home: Path
-) -> None:
-    offsets.write_text('{"partitions": [{"topic": "a", "partition": 0, "offset": -2}]}')
-    done = command("delete-records", *SERVER, option, offsets)
-    assert (done.code, done.out) == (2, "")
-    assert done.err.startswith(f"retentiond: {offsets}: partitions[0].offset: expected -1 to ")
-    assert not home.exists()
-
-
-def test_a_wrong_property_ends_with_2_and_its_name(
-    command: Command, offsets: Path, tmp_path: Path
-) -> None:
+def test_what_it_refuses(transcript: Transcript, offsets: Path, tmp_path: Path, home: Path) -> None:
+    """tests/golden/delete-records: one sentence each, before anything is written."""
+    transcript("delete-records", "--offset-json-file", offsets)
+    for arguments in (
+        [],
+        ["--topic", "a"],
+        ["--older-than", "7d"],
+        ["--to-datetime", "2026-01-01"],
+        ["--topic", "a", "--older-than", "1d", "--to-datetime", "2026-01-01"],
+        ["--topic", "a", "--older-than", "soon"],
+        ["--topic", "a", "--older-than", "-1d"],
+        ["--topic", "a", "--older-than", "99999d"],
+        ["--topic", "a", "--to-datetime", "soon"],
+        ["--topic", "a", "--to-datetime", "1969-12-31T23:59:59.999"],
+        ["--topic", "a", "--to-datetime", "0001-01-01T00:00+14:00"],
+        ["--topic", "", "--older-than", "1d"],
+        ["--topic", "a", "--older-than", "1d", "b"],
+        ["--topic", "a", "--older-than", "1d"],
+        ["--to-committed", "a", "b"],
+        ["--offset-json-file", offsets, "--topic", "a"],
+        ["--offset-json-file", offsets, "--older-than", "1d"],
+        ["--offset-json-file", offsets, "--to-committed", "a"],
+    ):
+        transcript("delete-records", *SERVER, *arguments)
     properties = tmp_path / "client.properties"
     properties.write_text("ssl.truststore.location=/x.jks\n")
-    done = command(
-        "delete-records", *SERVER, "--offset-json-file", offsets, "--command-config", properties
-    )
-    assert (done.code, done.out) == (2, "")
-    assert done.err.startswith(f"retentiond: {properties}: ssl.truststore.location: a JKS store ")
-    assert done.err.count("\n") == 1
-
-
-def test_while_deletions_are_paused_it_deletes_nothing(
-    command: Command, offsets: Path, tmp_path: Path
-) -> None:
+    file = ("--offset-json-file", offsets)
+    transcript("delete-records", *SERVER, *file, "--command-config", properties)
     write_pause(tmp_path / "state", Pause("incident 4711"))
-    done = command(
-        "delete-records", *SERVER, "--offset-json-file", offsets, "--state-dir", tmp_path / "state"
-    )
-    assert (done.code, done.out) == (2, "")
-    assert done.err == (
-        "retentiond: nothing is deleted: paused: incident 4711; see `retentiond resume`\n"
-    )
+    transcript("delete-records", *SERVER, *file, "--state-dir", tmp_path / "state")
+    offsets.write_text('{"partitions": [{"topic": "a", "partition": 0, "offset": -2}]}')
+    transcript("delete-records", *SERVER, *file)
+    transcript("delete-records", *SERVER, "--delete-offset-json-file", offsets)
+    assert not home.exists()
+    transcript.check("delete-records/refused.txt")
 
 
 def test_by_default_the_audit_log_is_among_the_users_states(

@@ -14,10 +14,13 @@ from retentiond.cli.output.report import table_text
 from retentiond.cli.past.options import period, say_retention
 from retentiond.cli.past.recommend import _because, write
 from retentiond.config import ExternalReader, TopicPolicy, load
+from retentiond.errors import UsageError
 from retentiond.formatting import rfc3339
+from retentiond.history.ask import rows as rows_of_the_past
 from retentiond.history.ask.past import EntryRow, Past, timeline
 from retentiond.history.ask.recommend import NOBODY_CAME_BACK, Recommendation
 from retentiond.history.ask.report_figures import KeepingGroup, Report, StoppedGroup, TopicSaving
+from retentiond.history.ask.rows import sessions_for
 from retentiond.history.ask.simulate import SimulatedTopic
 from retentiond.history.table import HistoryTable
 from tests.support.builders.past_clusters import (
@@ -28,7 +31,7 @@ from tests.support.builders.past_clusters import (
     entry_of_hour,
     partition_row,
 )
-from tests.unit.cli.conftest import CONFIG, Command
+from tests.unit.cli.conftest import CONFIG, Command, KeptAnswer
 
 COMMANDS = ("simulate", "recommend", "report")
 
@@ -62,6 +65,8 @@ def test_a_time_without_entries_is_said_with_the_time_of_the_newest(
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    if name == "simulate":  # with a JVM of its own, as users have it
+        monkeypatch.setattr(rows_of_the_past, "sessions_for", sessions_for)
 
     done = command(name, "--config", config, "--since", "2026-03-01T12:00:00Z")
 
@@ -179,7 +184,7 @@ def test_a_change_that_is_no_setting_is_refused_with_its_path(
     assert said in done.err
 
 
-@pytest.mark.long
+@pytest.mark.spark
 def test_a_damaged_file_is_named_and_its_time_is_a_gap_of_the_answer(
     command: Command, config: Path, tmp_path: Path
 ) -> None:
@@ -191,9 +196,9 @@ def test_a_damaged_file_is_named_and_its_time_is_a_gap_of_the_answer(
     damaged.write_bytes(damaged.read_bytes()[:100])
 
     arguments = ("--since", "2026-03-01T00:00:00Z", "--until", "2026-03-01T00:20:00Z")
-    done = command("simulate", "--config", config, *arguments, "--output", "json")
+    done = command("simulate", "--config", config, *arguments, "--output", "json", "--exit-code")
 
-    assert done.code == 0
+    assert done.code == 0  # nobody would have missed anything
     document = json.loads(done.out)
     assert (document["entries"], document["gaps"]) == (
         4,
@@ -203,7 +208,7 @@ def test_a_damaged_file_is_named_and_its_time_is_a_gap_of_the_answer(
     assert done.err.count("\n") == 1
 
 
-@pytest.mark.long
+@pytest.mark.spark
 def test_a_change_of_a_topic_without_a_record_is_refused(
     command: Command, config: Path, tmp_path: Path
 ) -> None:
@@ -344,44 +349,62 @@ def test_a_report_says_before_when_a_group_has_stood_still(monkeypatch: pytest.M
     ]
 
 
+def held(topic: str, reason: str = "not_deletable", end: int | None = 5) -> dict[str, Any]:
+    return partition_row(topic, high_watermark=end, verdict="hold", reason=reason)
+
+
 @pytest.mark.spark
 def test_what_is_written_leaves_out_what_is_never_deleted_from_and_says_what_is_short(
     command: Command, config: Path, tmp_path: Path
 ) -> None:
+    """And while a topic is held it is not observed: nobody can have missed anything then, whoever
+    went back."""
     config.write_text(config.read_text().replace("- name: orders", "- pattern: '.*'"))
-    held: dict[str, Any] = {"verdict": "hold", "reason": "not_deletable"}
-    read = [
+    entries = [
+        entry_of_hour(
+            hour,
+            rows=[
+                held("waiting", "required_group_missing", 100),
+                *([commit_row("billing", "waiting", 0, 100 - hour)] if hour in (0, 50) else []),
+            ],
+        )
+        for hour in range(8 * 24)
+    ]
+    entries[-2].rows += [
         partition_row("orders", high_watermark=5),
-        partition_row("compacted", high_watermark=5, **held),
-        partition_row("compacted-once", high_watermark=5, **held),
+        held("compacted"),
+        held("compacted-once"),
         partition_row("__consumer_offsets", high_watermark=5),
     ]
-    later = [
+    entries[-1].rows += [
         partition_row("orders", high_watermark=5),
-        partition_row("compacted", high_watermark=None, verdict="hold", reason="offset_unreadable"),
+        held("compacted", "offset_unreadable", None),
         partition_row("compacted-once", high_watermark=5),
-        partition_row("__consumer_offsets", high_watermark=5, **held),
+        held("__consumer_offsets"),
     ]
-    PastCluster([PastEntry(0, rows=read), PastEntry(60_000, rows=later)]).write(
-        tmp_path / "state" / "history"
-    )
+    PastCluster(entries).write(tmp_path / "state" / "history")
     file = tmp_path / "tried.yaml"
-    asked = ("recommend", "--config", config, "--since", "2026-03-01T00:00:00Z", "--write-config")
+    asked = ("recommend", "--config", config, "--since", "2026-03-01T00:00:00Z", "--output", "json")
 
-    assert command(*asked, file).code == 0
+    done = command(*asked, "--write-config", file)
 
-    written = load(file)
-    assert [each.name for each in written.topics] == ["compacted-once", "orders"]
+    assert done.code == 0
+    (waiting,) = (each for each in json.loads(done.out)["topics"] if each["topic"] == "waiting")
+    assert not waiting["observed_enough"]
+    assert waiting["retention_ms"] >= 191 * HOUR_MS
+    assert [each.name for each in load(file).topics] == ["compacted-once", "orders", "waiting"]
     text = file.read_text()
     assert "# compacted: left out, because nothing is ever deleted from it\n" in text
     assert "# __consumer_offsets: left out, because nothing is ever deleted from it\n" in text
-    assert "# observed for 1 minute only\n- name: orders\n" in text
+    assert "# observed for 1 hour only\n- name: orders\n" in text
 
-    other = tmp_path / "other.yaml"
-    done = command(*asked, other, "--topic", "compacted")
-    assert done.code == 2
-    assert done.err.endswith("is not written: no topic here can ever be deleted from\n")
-    assert not other.exists()
+
+def test_where_nothing_can_be_deleted_nothing_is_written(config: Path, tmp_path: Path) -> None:
+    simulated = SimulatedTopic("orders", HOUR_MS, 9, 9, 9, 9, 0, (), 0)
+    found = Recommendation("orders", HOUR_MS, 9, NOBODY_CAME_BACK, 1, False, None, simulated)
+    with pytest.raises(UsageError, match="not written: no topic here can ever be deleted from"):
+        write(tmp_path / "other.yaml", load(config), [found], {"orders"})
+    assert not (tmp_path / "other.yaml").exists()
 
 
 def went_back() -> list[PastEntry]:
@@ -406,91 +429,37 @@ def went_back() -> list[PastEntry]:
 
 
 @pytest.mark.spark
-def test_an_entry_whose_clock_was_set_back_does_not_cut_in_two_what_a_reader_missed(
-    command: Command, config: Path, tmp_path: Path
+def test_with_exit_code_a_simulation_ends_with_3_where_a_reader_would_have_missed_records(
+    command: Command, config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It lies before the time that is asked about, and between entries that do not."""
+    """An entry whose clock was set back lies before the time that is asked about, and between
+    entries that do not: it does not cut in two what the reader missed."""
+    monkeypatch.setattr("retentiond.cli.past.simulate.answered", KeptAnswer())
     entries = went_back()
     entries[6].at_ms = HOUR_MS
     PastCluster(entries).write(tmp_path / "state" / "history")
     asked = ("simulate", "--config", config, "--since", "2026-03-01T02:00:00Z", "--output", "json")
 
-    (orders,) = json.loads(command(*asked).out)["topics"]
-
-    assert [(each["group"], each["records"]) for each in orders["missed"]] == [("billing", 60)]
-
-
-@pytest.mark.spark
-@pytest.mark.parametrize(
-    ("minutes", "missed"),
-    [(30, [("billing", 60)]), (2 * 24 * 60, [])],
-    ids=["less than a reader went back", "more than a reader went back"],
-)
-def test_with_exit_code_a_simulation_ends_with_3_where_a_reader_would_have_missed_records(
-    command: Command, config: Path, tmp_path: Path, minutes: int, missed: list[Any]
-) -> None:
-    config.write_text(config.read_text().replace("minutes: 30", f"minutes: {minutes}"))
-    entries = went_back()
-    PastCluster(entries).write(tmp_path / "state" / "history")
-    asked = ("simulate", "--config", config, "--since", "2026-03-01T00:00:00Z", "--output", "json")
-
     done = command(*asked, "--exit-code")
 
-    (topic,) = json.loads(done.out)["topics"]
-    assert [(each["group"], each["records"]) for each in topic["missed"]] == missed
-    assert done.code == (3 if missed else 0)
+    (orders,) = json.loads(done.out)["topics"]
+    assert [(each["group"], each["records"]) for each in orders["missed"]] == [("billing", 60)]
+    assert done.code == 3
     assert command(*asked).code == 0
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(
-    ("hours", "stopped"), [(1, []), (25, ["still"])], ids=["an hour", "more than a day"]
-)
-def test_a_group_has_stopped_once_it_has_not_moved_for_a_day(
-    command: Command, config: Path, tmp_path: Path, hours: int, stopped: list[str]
-) -> None:
-    """And not where the record is shorter than that, nor where it has just begun."""
-    row = partition_row("orders", high_watermark=50)
-    still, busy = commit_row("still", "orders", 0, 10), commit_row("busy", "orders", 0, 10)
-    later = [row, commit_row("busy", "orders", 0, 20), commit_row("new", "orders", 0, 5)]
-    PastCluster(
-        [
-            PastEntry(0, rows=[row, still, busy], is_whole=True),
-            PastEntry(hours * HOUR_MS, rows=later),
-            PastEntry(hours * HOUR_MS + 60_000, rows=[row]),
-        ]
-    ).write(tmp_path / "state" / "history")
-
-    done = command(
-        *("report", "--config", config, "--since", "2026-03-01T00:00:00Z", "--output", "json")
-    )
-
-    assert done.code == 0, done.err
-    assert [each["group"] for each in json.loads(done.out)["stopped_groups"]] == stopped
-
-
-@pytest.mark.spark
-def test_while_a_topic_is_held_it_is_not_observed(
+def test_where_the_retention_is_longer_than_a_reader_went_back_it_misses_nothing(
     command: Command, config: Path, tmp_path: Path
 ) -> None:
-    """Nobody can have missed anything then, whoever went back."""
-    entries = [
-        entry_of_hour(
-            hour,
-            rows=[
-                partition_row(
-                    "orders", high_watermark=100, verdict="hold", reason="required_group_missing"
-                ),
-                *([commit_row("billing", "orders", 0, 100 - hour)] if hour in (0, 50) else []),
-            ],
-        )
-        for hour in range(8 * 24)
-    ]
-    PastCluster(entries).write(tmp_path / "state" / "history")
-    asked = ("recommend", "--config", config, "--since", "2026-03-01T00:00:00Z", "--output", "json")
-    (orders,) = json.loads(command(*asked).out)["topics"]
-    assert not orders["observed_enough"]
-    assert orders["retention_ms"] >= 191 * HOUR_MS
+    config.write_text(config.read_text().replace("minutes: 30", f"minutes: {2 * 24 * 60}"))
+    PastCluster(went_back()).write(tmp_path / "state" / "history")
+    asked = ("simulate", "--config", config, "--since", "2026-03-01T00:00:00Z", "--output", "json")
+
+    done = command(*asked, "--exit-code")
+
+    assert [each["missed"] for each in json.loads(done.out)["topics"]] == [[]]
+    assert done.code == 0
 
 
 @pytest.mark.spark

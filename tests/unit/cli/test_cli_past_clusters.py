@@ -10,7 +10,7 @@ import pytest
 
 from retentiond.state import groups_file
 from tests.support.builders.past_clusters import MINUTE_MS, PastCluster, PastEntry, partition_row
-from tests.unit.cli.conftest import CONFIG, Command
+from tests.unit.cli.conftest import CONFIG, Command, KeptAnswer
 
 COMMANDS = ("simulate", "recommend", "report")
 
@@ -60,33 +60,27 @@ def test_a_state_of_a_third_cluster_is_no_leave_to_answer_for_another(
     assert "only of east, west" in done.err
 
 
+@pytest.mark.parametrize("name", COMMANDS)
 def test_a_cluster_that_the_history_does_not_know_is_refused(
-    command: Command, config: Path
+    command: Command, config: Path, name: str
 ) -> None:
-    done = command("report", "--config", config, *SINCE, "--cluster", "south")
+    """An option beats the state."""
+    state_is_about("west", config)
+    done = command(name, "--config", config, *SINCE, "--cluster", "south")
     assert (done.code, done.out) == (2, "")
     assert "has no entry of cluster south (that of --cluster), only of east, west" in done.err
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.spark
 def test_the_cluster_of_the_state_is_answered_for_though_another_wrote_last(
-    command: Command, config: Path, name: str
+    command: Command, config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("retentiond.cli.past.simulate.answered", KeptAnswer())
     state_is_about("west", config)
-    done = command(name, "--config", config, *SINCE, "--output", "json")
+    done = command("simulate", "--config", config, *SINCE, "--output", "json")
     document = json.loads(done.out)
     assert (done.code, document["cluster_id"]) == (0, "west")
     assert [each["topic"] for each in document["topics"]] == ["orders"]
     assert "the answer is about cluster west; entries of east are left out" in done.err
-
-
-@pytest.mark.long
-def test_an_option_beats_the_state_and_the_table_says_whose_it_is(
-    command: Command, config: Path
-) -> None:
-    state_is_about("west", config)
-    done = command("report", "--config", config, *SINCE, "--cluster", "east")
-    assert "Cluster east: 3 entries from " in done.out
-    assert "clicks" in done.out
-    assert "orders" not in done.out
+    table = command("simulate", "--config", config, *SINCE)
+    assert "Cluster west: 3 entries from " in table.out

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.builders.filling_disks import OTHER, A, by_the_hour, growing, topics
 from tests.support.builders.past_clusters import BEGIN, PastCluster, PastEntry
-from tests.unit.cli.conftest import Command
+from tests.unit.cli.conftest import Command, KeptAnswer
 
 pytestmark = pytest.mark.spark
 
@@ -37,7 +37,10 @@ Simulate = Callable[..., str]
 
 
 @pytest.fixture
-def simulate(command: Command, tmp_path: Path) -> Simulate:
+def simulate(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Simulate:
+    """One question, in each form of output."""
+    monkeypatch.setattr("retentiond.cli.past.simulate.answered", KeptAnswer())
+
     def run(entries: list[PastEntry], config: str, *options: str) -> str:
         file = tmp_path / "retentiond.yaml"
         file.write_text(f"state_dir: {tmp_path / 'state'}\n{config}")

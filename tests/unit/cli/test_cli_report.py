@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -21,24 +22,27 @@ from tests.support.builders.past_clusters import (
     log_dirs,
     partition_row,
 )
-from tests.unit.cli.conftest import CONFIG, Command
+from tests.support.golden import Golden
+from tests.unit.cli.conftest import CONFIG, Command, KeptAnswer, Transcript
 
 pytestmark = pytest.mark.spark
 
 GIB = 1 << 30
 
 
-def at(hours: float) -> str:
-    return f"{BEGIN + timedelta(hours=hours):%Y-%m-%dT%H:%M:%S}.000Z"
+def written(folder: Path, entries: list[PastEntry]) -> Path:
+    """The configuration of a daemon that has recorded them."""
+    config = folder / "retentiond.yaml"
+    every = CONFIG.replace("- name: orders", "- pattern: '.*'")
+    config.write_text(f"state_dir: {folder / 'state'}\n{every}")
+    PastCluster(entries).write(folder / "state" / "history")
+    return config
 
 
 def reported(
     command: Command, folder: Path, entries: list[PastEntry], *options: str
 ) -> dict[str, Any]:
-    config = folder / "retentiond.yaml"
-    every = CONFIG.replace("- name: orders", "- pattern: '.*'")
-    config.write_text(f"state_dir: {folder / 'state'}\n{every}")
-    PastCluster(entries).write(folder / "state" / "history")
+    config = written(folder, entries)
     done = command(
         *("report", "--config", config, "--since", f"{BEGIN:%Y-%m-%dT%H:%M:%SZ}"),
         *("--output", "json", *options),
@@ -51,7 +55,8 @@ def reported(
 def three_days() -> list[PastEntry]:
     """An entry an hour. "billing" has never moved on orders and keeps most of it; "web" follows
     orders, and stands on clicks since the 60th hour; nobody reads idle. On flux "late" is who the
-    guard objected to, and not whose commit is the smallest."""
+    guard objected to, and not whose commit is the smallest. Of 10 GiB of short 5 are freed after an
+    hour. /data fills by a GiB an hour, /quiet does not, and /late is new."""
     entries = []
     for hour in range(73):
         end = 1_000 + 10 * hour
@@ -62,6 +67,7 @@ def three_days() -> list[PastEntry]:
                 min_committed_offset=500,
                 binding_group="billing",
                 groups=2,
+                owner="payments" if hour else "billing",
             ),
             partition_row(
                 *("clicks", 0),
@@ -81,68 +87,53 @@ def three_days() -> list[PastEntry]:
                 verdict="hold",
                 reason="evidence_changed",
             ),
+            partition_row(
+                "short",
+                high_watermark=1_000,
+                log_start_offset=500 if hour else 0,
+                size_bytes=(5 if hour else 10) * GIB,
+            ),
             commit_row("web", "orders", 0, end),
             log_dir_row(1, "/data", 2_000 * GIB, (1_000 - hour) * GIB),
             log_dir_row(2, "/quiet", 2_000 * GIB, 500 * GIB),
         ]
         if hour == 0:
             rows += [commit_row("billing", "orders", 0, 500), commit_row("web", "clicks", 0, 80)]
+        if hour == 1:
+            rows.append(deletion_row("short", 0, 500))
         if hour == 60:
             rows.append(commit_row("web", "clicks", 0, 100))
         if hour in (10, 30):
             rows.append(deletion_row("clicks", 0, 40))
         if hour == 31:
             rows.append(deletion_row("clicks", 0, 50, outcome="failed"))
+        if hour == 72:
+            rows.append(log_dir_row(3, "/late", 2_000 * GIB, 500 * GIB))
         entries.append(PastEntry(hour * HOUR_MS, rows=rows, is_whole=hour == 0))
     return entries
 
 
-def test_who_keeps_what_and_since_when(command: Command, tmp_path: Path) -> None:
-    found = reported(command, tmp_path, three_days())
-    assert found["keepers"] == [
-        {
-            "group": "billing",
-            "topic": "orders",
-            "records": 1_720 - 500,
-            "bytes": 100 * (1_720 - 500),
-            "since": None,  # it has not moved in all that time
-        },
-        {
-            "group": "web",
-            "topic": "clicks",
-            "records": 1_000 - 100,
-            "bytes": 100 * (1_000 - 100),
-            "since": at(60),
-        },
-    ]
-    assert found["stopped_groups"] == [
-        {"group": "billing", "topics": ["orders"], "records": 1_720 - 500, "since": None}
-    ]
-    assert found["unread_topics"] == ["idle"]
-    assert {
-        each["topic"]: (each["deletions"], each["records_deleted"]) for each in found["topics"]
-    } == {"clicks": (2, 2), "flux": (0, 0), "idle": (0, 0), "orders": (0, 0)}
-    assert (found["total"]["deletions"], found["total"]["records_deleted"]) == (2, 2)
-    means = {each["topic"]: each["mean_bytes"] for each in found["topics"]}
-    assert (means["clicks"], means["idle"]) == (95_000, 700)
-    assert found["log_dirs"] == [
-        {
-            "broker": 1,
-            "log_dir": "/data",
-            "total_bytes": 2_000 * GIB,
-            "usable_bytes": (1_000 - 72) * GIB,
-            "full_at": at(72 + 1_000 - 72),  # a GiB an hour
-            "without_full_at": None,  # the record does not say where the replicas lie
-        },
-        {
-            "broker": 2,
-            "log_dir": "/quiet",
-            "total_bytes": 2_000 * GIB,
-            "usable_bytes": 500 * GIB,
-            "full_at": None,
-            "without_full_at": None,
-        },
-    ]
+def test_what_was_saved_who_keeps_what_and_when_disks_are_full(
+    transcript: Transcript, golden: Golden, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """One question, in each form of output (tests/golden/report)."""
+    monkeypatch.setattr("retentiond.cli.past.report.answered", KeptAnswer())
+    monkeypatch.setenv("COLUMNS", "120")
+    config = written(tmp_path, three_days())
+    asked = ("report", "--config", config, "--since", f"{BEGIN:%Y-%m-%dT%H:%M:%SZ}")
+    document = transcript(*asked, "--output", "json", "--price-per-gib-month", "0.5").out
+    found = json.loads(document)
+    total = found["total"]
+    assert total["saved_gib_days"] == 15.0  # 5 GiB for 72 hours
+    assert total["saved_money"] == 0.25
+    config.write_text(f"{config.read_text()}history: {{price_per_gib_month: 3 EUR}}\n")
+    (gap,) = re.findall(r"no entries for \d+ days", transcript(*asked).out)
+    golden.shown |= {found["until"]: "(now)", gap: "no entries for many days"}
+    transcript.check("report/report.txt")
+
+    page = transcript(*asked, "--price-per-gib-month", "0.5 ¥", "--output", "html").out
+    assert "15 GiB·days in all: 0.25 ¥ in all" in page
+    assert "GIB·DAYS" in page.upper()
 
 
 def a_week_of_a_log_that_is_kept_short() -> list[PastEntry]:
@@ -212,51 +203,6 @@ def test_when_a_disk_would_be_full_without_retentiond_and_with_what_is_recommend
     assert quiet.endswith("TiB not filling not filling not filling")
 
 
-def two_days_of_half_a_log() -> list[PastEntry]:
-    """10 GiB of orders, of which 5 are freed after an hour, and stay free for 48."""
-    return [
-        entry_of_hour(
-            hour,
-            rows=[
-                partition_row(
-                    "orders",
-                    high_watermark=1_000,
-                    log_start_offset=500 if hour else 0,
-                    size_bytes=(5 if hour else 10) * GIB,
-                ),
-                *([deletion_row("orders", 0, 500)] if hour == 1 else ()),
-            ],
-        )
-        for hour in range(49)
-    ]
-
-
-def test_what_was_saved_is_said_in_gib_days_and_with_a_price_in_money(
-    command: Command, tmp_path: Path
-) -> None:
-    found = reported(command, tmp_path, two_days_of_half_a_log(), "--price-per-gib-month", "0.5")
-    total = found["total"]
-    assert total["saved_mean_bytes"] == round(5 * GIB * 48 / 49)
-    assert (total["saved_gib_days"], total["saved_money"]) == (10.0, 0.16)
-    assert found["price_per_gib_month"] == "0.5"
-
-    config = tmp_path / "retentiond.yaml"
-    config.write_text(f"{config.read_text()}history: {{price_per_gib_month: 3 EUR}}\n")
-    asked = ("report", "--config", config, "--since", f"{BEGIN:%Y-%m-%dT%H:%M:%SZ}")
-    table = command(*asked)
-    assert " ".join(next(each for each in table.out.splitlines() if "orders" in each).split()) == (
-        "orders 5.1 GiB 10.0 GiB 4.9 GiB 10 1"
-    )
-    assert table.out.endswith(
-        "That saved 4.9 GiB of disk on average, 10 GiB·days in all: 0.99 EUR in all, and "
-        "14.69 EUR a month at 3 EUR a GiB.\n"
-    )
-    page = command(*asked, "--price-per-gib-month", "0.5 ¥", "--output", "html").out
-    assert "10 GiB·days in all: 0.16 ¥ in all" in page
-    assert "<th" in page
-    assert "GIB·DAYS" in page.upper()
-
-
 def test_a_price_that_is_none_is_refused(command: Command, tmp_path: Path) -> None:
     config = tmp_path / "retentiond.yaml"
     config.write_text(CONFIG)
@@ -265,40 +211,19 @@ def test_a_price_that_is_none_is_refused(command: Command, tmp_path: Path) -> No
     assert "--price-per-gib-month 'cheap': expected an amount and a currency, as in" in done.err
 
 
-def test_topics_are_told_with_their_owners_where_they_have_one(
+def test_in_less_than_a_day_no_group_has_stopped_and_no_disk_is_known_to_fill(
     command: Command, tmp_path: Path
 ) -> None:
-    entries = [
-        PastEntry(
-            hour * HOUR_MS,
-            rows=[
-                partition_row("orders", high_watermark=5, owner="payments" if hour else "billing"),
-                partition_row("views", high_watermark=5),
-            ],
-            is_whole=hour == 0,
-        )
-        for hour in (0, 1)
-    ]
-    found = reported(command, tmp_path, entries)
-    assert [each["owner"] for each in found["topics"]] == ["payments", None]
-    assert (found["price_per_gib_month"], found["total"]["saved_money"]) == (None, None)
-    table = command(
-        "report", "--config", tmp_path / "retentiond.yaml", "--since", BEGIN.isoformat()
-    )
-    (line,) = (each.split() for each in table.out.splitlines() if each.startswith("orders"))
-    assert "OWNER" in table.out
-    assert line[1] == "payments"
-
-
-def test_when_a_disk_is_full_takes_an_hour_to_tell(command: Command, tmp_path: Path) -> None:
     """Retention frees whole segments: what comes between two of them says nothing. The second disk
     has its figures a minute later than the first, and so for a minute less than an hour."""
     seen = [(0, 1, 60), (1, 2, 60), (60, 1, 30), (60, 2, 30)]
     entries = [
         PastEntry(
             minute * 60_000,
+            is_whole=not minute,
             rows=[
-                partition_row("orders", high_watermark=5),
+                partition_row("orders", high_watermark=50),
+                *([commit_row("still", "orders", 0, 10)] if not minute else []),
                 *(
                     log_dir_row(broker, f"/data{broker}", 100 * GIB, usable * GIB)
                     for at_minute, broker, usable in seen
@@ -308,11 +233,6 @@ def test_when_a_disk_is_full_takes_an_hour_to_tell(command: Command, tmp_path: P
         )
         for minute in (0, 1, 60)
     ]
-    found = reported(command, tmp_path, entries)["log_dirs"]
-    assert [each["full_at"] for each in found] == [at(2), None]
-    table = command(
-        "report", "--config", tmp_path / "retentiond.yaml", "--since", BEGIN.isoformat()
-    )
-    full, unknown = (line.rstrip() for line in table.out.splitlines() if "/data" in line)
-    assert full.endswith("2026-03-01 02:00")
-    assert unknown.endswith("seen for less than an hour")
+    found = reported(command, tmp_path, entries)
+    assert [each["full_at"] for each in found["log_dirs"]] == ["2026-03-01T02:00:00.000Z", None]
+    assert found["stopped_groups"] == []

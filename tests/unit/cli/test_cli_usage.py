@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from retentiond import __version__
+from tests.support.brokers.command import Done
 from tests.unit.cli.conftest import CONFIG, Command
 
 CONFIGURED = ("run", "plan", "check", "audit", "groups", "pause", "resume")
@@ -63,7 +64,7 @@ def test_without_a_command_it_shows_the_help_and_does_nothing(command: Command) 
 
 
 def test_the_version_is_printed(command: Command) -> None:
-    assert command("--version") == (0, f"retentiond {__version__}\n", "")
+    assert command("--version") == Done(0, f"retentiond {__version__}\n", "")
 
 
 @pytest.mark.parametrize(
