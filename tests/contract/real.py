@@ -11,13 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import kafka.errors as kp_errors
-from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaException, Producer, ShareConsumer
 from confluent_kafka.admin import NewTopic
 from kafka import KafkaAdminClient, KafkaConsumer
 from kafka import TopicPartition as PythonPartition
 from kafka.structs import OffsetAndMetadata
 
-from devkit.embedded import EmbeddedKafka, tools
+from devkit.embedded import EmbeddedKafka
 from retentiond.kafka.cluster import KafkaCluster
 from retentiond.kafka.interface import OffsetBound
 from retentiond.kafka.settings.properties import translate
@@ -156,8 +156,8 @@ class RealDriver:
         self, group: str, kind: GroupKind, topics: Sequence[str] = (), pattern: str | None = None
     ) -> Iterator[None]:
         if kind is GroupKind.SHARE:
-            self._consume_in_a_share_group(group, topics)
-            yield
+            with self._sharing(group, topics):
+                yield
             return
         join = _join_classic if kind is GroupKind.CLASSIC else _join_consumer
         consumer = join(self._servers, group, topics, pattern)
@@ -166,15 +166,22 @@ class RealDriver:
         finally:
             consumer.close()
 
-    def _consume_in_a_share_group(self, group: str, topics: Sequence[str]) -> None:
-        """Kafka's own tool: no Python client speaks that protocol. It leaves when it is idle for as
-        long as a busy coordinator may need to tell it what to read."""
-        tools.run(
-            self.broker.version,
-            "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
-            *("--bootstrap-server", self.broker.internal_servers),
-            *("--group", group, "--topic", *topics, "--timeout-ms", "5000"),
-        )
+    @contextmanager
+    def _sharing(self, group: str, topics: Sequence[str]) -> Iterator[None]:
+        with share_consumer(self._servers, group) as consumer:
+            consumer.subscribe([*topics])
+
+            def state() -> str | None:
+                consumer.poll(0.05)
+                return self._state(group)
+
+            eventually(state, lambda found: found == "Stable")
+            yield
+        eventually(lambda: self._state(group), lambda found: found == "Empty")
+
+    def _state(self, group: str) -> str | None:
+        states = {each.group_id: each.state for each in self.kafka.list_groups()}
+        return states.get(group)
 
     @contextmanager
     def assigned(self, group: str, topic: str) -> Iterator[None]:
@@ -191,6 +198,17 @@ class RealDriver:
 
     def delete_group(self, group: str) -> None:
         self._admin.delete_consumer_groups([group])[group].result(TIMEOUT_S)
+
+
+@contextmanager
+def share_consumer(servers: str, group: str) -> Iterator[ShareConsumer]:
+    """A member of a share group; what it was given is acknowledged at its next poll."""
+    config = {"bootstrap.servers": servers, "group.id": group, "log_level": 0}
+    consumer = ShareConsumer(config)
+    try:
+        yield consumer
+    finally:
+        consumer.close()
 
 
 def _join_classic(

@@ -2,36 +2,74 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
+import multiprocessing
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
+from unittest import mock
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ConfluentPartition
 from confluent_kafka.admin import OffsetSpec
 
 from devkit.embedded import EmbeddedKafka
+from tests.faults.hold_at import live
 from tests.support.brokers.command import Process
 from tests.support.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
 
-ENVIRONMENT = {"PYTHONPATH": f"{ROOT}:{ROOT / 'scripts'}", "PLAIN_PLAN": "1"}
+FORKS = multiprocessing.get_context("forkserver")
+"""Lives are forked from a process that has imported everything; a new Python takes seconds."""
+
+FORKS.set_forkserver_preload(["tests.faults.hold_at"])
 
 
-def held_command(step: str, folder: Path) -> Sequence[str]:
-    """The command that waits in that step, in place of ``retentiond``."""
-    return [sys.executable, "-m", "tests.faults.hold_at", step, str(folder)]
+class _Fork:
+    """As `subprocess.Popen`, what `Process` needs of it."""
+
+    def __init__(self, life: ForkServerProcess) -> None:
+        self._life = life
+        self.pid = life.pid or 0
+
+    def poll(self) -> int | None:
+        return self._life.exitcode
+
+    def wait(self, timeout: float | None = None) -> int:
+        self._life.join(timeout)
+        if (code := self._life.exitcode) is None:
+            raise subprocess.TimeoutExpired("retentiond", timeout or 0.0)
+        return code
+
+    def kill(self) -> None:
+        self._life.kill()
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
 
 
 class Held(Process):
     """The command, without Spark, up to a step; it goes on once it is released."""
 
     def __init__(self, step: str, *arguments: object, cwd: Path) -> None:
+        self._step = step
         self._flags = cwd / f"flags-{len(list(cwd.glob('flags-*')))}"
         self._flags.mkdir()
-        command = held_command(step, self._flags)
-        super().__init__(*arguments, cwd=cwd, command=command, environment=ENVIRONMENT)
+        super().__init__(*arguments, cwd=cwd)
+
+    def _started(
+        self, arguments: Sequence[str], cwd: Path, log_file: Path, _environment: Mapping[str, str]
+    ) -> _Fork:
+        paths = f"{ROOT}:{ROOT / 'scripts'}"
+        with mock.patch.dict(os.environ, {"PYTHONPATH": paths}):  # of the first, which forks
+            life = FORKS.Process(
+                target=live, args=(self._step, self._flags, [*arguments], cwd, log_file)
+            )
+            life.start()
+        return _Fork(life)
 
     def await_step(self) -> None:
         """Returns when it has got there."""

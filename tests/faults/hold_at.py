@@ -1,9 +1,9 @@
-"""``python -m tests.faults.hold_at STEP FOLDER [arguments]``: the command, stopped in one step.
+"""`live`: the command, stopped in one step.
 
 It is the real command with one function wrapped. When a cycle gets there, the file ``reached``
 appears in FOLDER, and that thread waits until there is a file ``released``; so a test can pull
-the plug, or freeze the broker, at a known point. STEP ``nowhere`` wraps nothing. With
-``$PLAIN_PLAN`` set the plan is worked out without Spark, which takes 10 s to start.
+the plug, or freeze the broker, at a known point. The step ``nowhere`` wraps nothing. The plan is
+worked out without Spark.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from retentiond.cli.main import main
 from retentiond.kafka.cluster import KafkaCluster
 from retentiond.state.audit import Audit, _GroupLists
 from retentiond.state.groups import GroupMemory
-from tests.faults import plain_plan
+from tests.faults.plain_plan import without_spark
 
 POLL_S = 0.01
 
@@ -119,15 +119,20 @@ def hold(step: Step, folder: Path) -> None:
     setattr(step.owner, step.name, wrapped)
 
 
-if __name__ == "__main__":
-    _, name, folder, *arguments = sys.argv
-    if os.environ.get("PLAIN_PLAN"):
-        for owner, part, stand_in in (
-            (retentiond.cycle, "decide", plain_plan.decide),
-            (retentiond.engine, "SparkSessions", plain_plan.NoSpark),
-        ):
-            setattr(owner, part, stand_in)
-    if name != "nowhere":
-        hold(STEPS[name], Path(folder))
+def live(name: str, folder: Path, arguments: list[str], cwd: Path, log_file: Path) -> None:
+    """A life of the command in a forked process; ``folder``: of the two files."""
+    os.setsid()
+    os.chdir(cwd)
+    for file, flags, descriptors in (
+        ("/dev/null", os.O_RDWR, (0, 1)),
+        (log_file, os.O_WRONLY | os.O_CREAT, (2,)),
+    ):
+        opened = os.open(file, flags)
+        for descriptor in descriptors:
+            os.dup2(opened, descriptor)
+        os.close(opened)
     sys.argv = ["retentiond", *arguments]
-    main()
+    with without_spark():
+        if name != "nowhere":
+            hold(STEPS[name], folder)
+        main()

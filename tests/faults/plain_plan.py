@@ -6,8 +6,13 @@ its partitions, and everything could be read.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
+from unittest import mock
 
+import retentiond.cycle
+import retentiond.engine
 from retentiond.config import TopicPolicy
 from retentiond.model import VERDICT_OF, PlanRow, Reason
 from retentiond.snapshot import Snapshot
@@ -28,6 +33,15 @@ class NoSpark:
 def decide(_session: object, snapshot: Snapshot) -> tuple[PlanRow, ...]:
     """In place of `retentiond.decide.plan.decide`."""
     return tuple(_row(snapshot, number) for number in range(len(snapshot.partitions)))
+
+
+@contextmanager
+def without_spark() -> Iterator[None]:
+    """Cycles of this process are planned so meanwhile."""
+    with ExitStack() as replaced:
+        replaced.enter_context(mock.patch.object(retentiond.cycle, "decide", decide))
+        replaced.enter_context(mock.patch.object(retentiond.engine, "SparkSessions", NoSpark))
+        yield
 
 
 def _row(snapshot: Snapshot, number: int) -> PlanRow:

@@ -11,19 +11,13 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from types import FunctionType
 from typing import Any
 
 import pytest
 
-import retentiond.act.carry_out
-import retentiond.cycle
 from devkit.embedded import EmbeddedKafka
-from retentiond.act.approved import Journal
 from retentiond.model import Outcome
-from retentiond.state.audit import Audit
 from retentiond.state.audit_records import DeletionRecord, read_deletions
-from retentiond.state.groups import GroupMemory
 from tests.contract.real import RealDriver
 from tests.faults.held import Held, log_start
 from tests.faults.hold_at import STEPS
@@ -39,95 +33,20 @@ COMMITTED = 7
 STEP_NAMES = list(STEPS)
 
 ONE_OF_EACH_KIND = {
-    "before the first reading",
     "while the groups are being remembered",
-    "after the plan",
     "before the guard",
-    "after the cycle's beginning is recorded",
     "while the intents are being written",
     "before the request",
     "while the request is under way",
     "before the outcomes are written",
-    "before the cycle's end is recorded",
-    "after it is recorded what deletions will free",
 }
-"""In the quick tier: a reading, the memory, a decision, each record, the request, its answer."""
+"""In the quick tier: the memory, a decision, a record that is half written, the request, its
+answer."""
 
 NOTHING_ON_DISK = STEP_NAMES[: STEP_NAMES.index("after the intents are written")]
 """Steps in which no deletion is on its way."""
 
 NOTHING_REQUESTED = STEP_NAMES[: STEP_NAMES.index("while the request is under way")]
-
-PURE = {
-    "arranged",
-    "begun",
-    "changes",
-    "finished",
-    "group_states",
-    "in_turn",
-    "known_readers",
-    "newly_seen",
-    "once_settled",
-    "recalled",
-    "relief",
-    "relieved",
-    "seconds_since_boot",
-    "standing",
-    "still_waiting",
-    "tool_options",
-    "unless_paused",
-    "unseen_readers",
-    "within_limits",
-}
-"""Parts of a cycle that read, write and ask nothing."""
-
-ONLY_READ = {"stored_state_of"}
-"""What the state directory says, read before anything else."""
-
-UNDER_PRESSURE = {"under_pressure", "write_recent_disks", "write_under_pressure"}
-"""What only ``disk_pressure`` leads to, and there is none here: a look-up of offsets, a file that
-says for how long a disk is under pressure, and one that says what its broker is about to free.
-Without the first file that ends sooner, and less goes. Without the second more goes than is needed,
-and only what all groups have read."""
-
-HELD_IN_PARTS = {"after_acting", "execute"}
-
-NO_STEP = {"__init__", "open", "close", "unsettled", "deletions", "_transaction", "_check_files"}
-"""What an audit log can do besides writing."""
-
-
-def test_every_part_of_a_cycle_is_a_step_below() -> None:
-    held = {step.name for step in STEPS.values()}
-    parts = {
-        name
-        for module in (retentiond.cycle, retentiond.act.carry_out)
-        for name, part in vars(module).items()
-        if isinstance(part, FunctionType) and part.__module__ != module.__name__
-    } - {"NamedTuple", "dataclass", "field", "replace", "contextmanager"}
-    assert parts == held & parts | PURE | ONLY_READ | UNDER_PRESSURE | HELD_IN_PARTS
-
-
-def test_every_write_of_a_cycle_to_the_memory_is_a_step_below() -> None:
-    held = {step.name for step in STEPS.values() if step.owner is GroupMemory}
-    others = {
-        "open",
-        "close",
-        "recall",
-        "observed_ms",
-        "forget",
-        "forget_vanished",
-        "accept_losses",
-        "_version",
-    }
-    others |= {"_transaction", "_writing"}  # around the writes
-    writes = {name for name in vars(GroupMemory) if callable(getattr(GroupMemory, name))}
-    assert {name for name in writes if not name.startswith("__")} == held | others
-
-
-def test_every_write_to_the_audit_log_is_a_step_below() -> None:
-    held = {step.name for step in STEPS.values()}
-    writes = {name for name in {*vars(Journal), *vars(Audit)} if callable(getattr(Audit, name, 0))}
-    assert writes - NO_STEP - {name for name in writes if name.startswith("__")} <= held
 
 
 @pytest.fixture(scope="module")

@@ -24,7 +24,8 @@ from retentiond.state.state import open_state, read_stored_state
 from retentiond.tell.explain.evidence import evidence
 from retentiond.tell.explain.explanation import explained, topic_document
 from tests.contract.real import RealDriver
-from tests.support.brokers.command import Document, consumed, run, settings, write
+from tests.support.brokers.command import Document, consumed, settings, write
+from tests.support.command_here import run_here
 from tests.support.tiers import OwnKafka
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
@@ -181,7 +182,7 @@ def test_nothing_is_said_of_sound_time_stamps(found: Explained) -> None:
 
 
 def test_the_command_prints_tables_that_fit_80_columns(found: Explained) -> None:
-    done = run("explain", "orders:0", cwd=found.folder, environment={"COLUMNS": "80"})
+    done = run_here("explain", "orders:0", cwd=found.folder, environment={"COLUMNS": "80"})
     assert (done.code, done.err) == (0, "")
     title, rule, groups, sentences = done.out.split("\n\n")
     assert title == "orders:0  delete: consumed, 30 records to delete"
@@ -193,7 +194,7 @@ def test_the_command_prints_tables_that_fit_80_columns(found: Explained) -> None
 
 
 def test_a_topic_that_is_not_in_the_cluster_ends_with_2_and_one_sentence(found: Explained) -> None:
-    done = run("explain", "nowhere", cwd=found.folder)
+    done = run_here("explain", "nowhere", cwd=found.folder)
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith("retentiond: there is no topic nowhere in the cluster, ")
     assert done.err.count("\n") == 1

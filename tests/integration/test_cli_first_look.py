@@ -16,7 +16,8 @@ from retentiond.config import load
 from retentiond.kafka.interface import OffsetBound
 from retentiond.model import TopicPartition
 from tests.contract.real import RealDriver
-from tests.support.brokers.command import SPARK, Document, Done, run, write
+from tests.support.brokers.command import SPARK, Document, Done, write
+from tests.support.command_here import run_here
 from tests.support.tiers import OwnKafka
 
 pytestmark = pytest.mark.broker
@@ -105,7 +106,7 @@ def seen(own_kafka: OwnKafka, tmp_path_factory: pytest.TempPathFactory) -> Itera
         populate(driver)
         servers = kafka.bootstrap_servers
         arguments = ("--write-config", "retentiond.yaml", "--output", "json")
-        done = run("plan", "--bootstrap-server", servers, *arguments, cwd=folder)
+        done = run_here("plan", "--bootstrap-server", servers, *arguments, cwd=folder)
         yield Seen(servers, driver, folder, done)
 
 
@@ -194,7 +195,7 @@ def test_unlimited_retention_is_enabled_where_it_is_asked_for_and_a_known_journa
     seen: Seen, tmp_path: Path
 ) -> None:
     arguments = ("--bootstrap-server", seen.servers, "--include-unlimited", "--write-config")
-    done = run("plan", *arguments, "all.yaml", cwd=tmp_path)
+    done = run_here("plan", *arguments, "all.yaml", cwd=tmp_path)
     assert (done.code, done.err) == (0, "")
     written = (tmp_path / "all.yaml").read_text()
     enabled = set(re.findall(r"- name: (\S+)\n[^\n]*enable: true\n", written))
@@ -209,7 +210,7 @@ def test_nothing_is_deleted_and_nothing_left_behind_but_what_was_asked_for(seen:
 
 
 def test_the_configuration_that_it_wrote_is_valid_and_enables_what_has_readers(seen: Seen) -> None:
-    done = run("check", cwd=seen.folder)
+    done = run_here("check", cwd=seen.folder)
     assert (done.code, done.err) == (0, "")
     sentences = dict(line.split(": ", 1) for line in done.out.splitlines()[:-1])
     enabled = {name for name, sentence in sentences.items() if "not enabled" not in sentence}
@@ -224,7 +225,7 @@ def test_the_configuration_that_it_wrote_is_valid_and_enables_what_has_readers(s
 def test_a_plan_with_that_configuration_says_the_same_of_the_topics_that_it_enables(
     seen: Seen,
 ) -> None:
-    done = run("plan", "--output", "json", cwd=seen.folder)
+    done = run_here("plan", "--output", "json", cwd=seen.folder)
     assert (done.code, done.err) == (0, "")
     told = {
         row["topic"]: (row["verdict"], row["reason"], row["cutoff"], row["records"])
@@ -239,7 +240,7 @@ def test_a_plan_with_that_configuration_says_the_same_of_the_topics_that_it_enab
 def test_the_table_fits_80_columns_and_ends_with_the_whole_cluster(seen: Seen) -> None:
     arguments = ("--bootstrap-server", seen.servers, "--topic", "orders", "--topic", "s(low|hort)")
     options = ("--consumed-retention", "90m", "--exit-code")
-    done = run("plan", *arguments, *options, cwd=seen.folder, environment={"COLUMNS": "80"})
+    done = run_here("plan", *arguments, *options, cwd=seen.folder, environment={"COLUMNS": "80"})
     assert (done.code, done.err) == (3, "")
     title, table, closing = done.out.split("\n\n")
     assert title == "What a consumed retention of 1 hour 30 minutes would free:"
@@ -257,7 +258,7 @@ def test_the_table_fits_80_columns_and_ends_with_the_whole_cluster(seen: Seen) -
 
 def test_a_pattern_that_matches_nothing_ends_with_2_and_one_sentence(seen: Seen) -> None:
     arguments = ("--bootstrap-server", seen.servers, "--topic", "no-such-topic")
-    done = run("plan", *arguments, cwd=seen.folder)
+    done = run_here("plan", *arguments, cwd=seen.folder)
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith("retentiond: no topic of the cluster is called no-such-topic")
     assert done.err.count("\n") == 1
@@ -296,7 +297,7 @@ def managed(seen: Seen, tmp_path: Path) -> Path:
 
 
 def test_what_no_entry_is_about_is_looked_at_the_largest_first(seen: Seen, managed: Path) -> None:
-    done = run("plan", "--unmanaged", "--output", "json", cwd=managed)
+    done = run_here("plan", "--unmanaged", "--output", "json", cwd=managed)
     assert (done.code, done.err) == (0, "")
     topics = done.plan["topics"]
     assert {topic["topic"] for topic in topics} == set(TOPICS) - set(MANAGED)
@@ -310,7 +311,7 @@ def test_what_no_entry_is_about_is_looked_at_the_largest_first(seen: Seen, manag
 
 def test_a_policy_file_of_what_is_unmanaged_is_taken_by_the_configuration(managed: Path) -> None:
     written = ("--write-config", "policies.d/new.yaml", "--owner", "payments")
-    done = run("plan", "--unmanaged", *written, "--exit-code", cwd=managed)
+    done = run_here("plan", "--unmanaged", *written, "--exit-code", cwd=managed)
     assert (done.code, done.err) == (3, "")
     assert done.out.startswith(
         "What a consumed retention of 1 day would free, on topics that no entry of "
@@ -328,17 +329,17 @@ def test_a_policy_file_of_what_is_unmanaged_is_taken_by_the_configuration(manage
     assert {name for name, policy in new.items() if policy.enabled} == {"slow", "segmented"}
     assert new["slow"].required_groups == ("billing",), "and none that the defaults exclude"
 
-    rows = run("plan", "--output", "json", cwd=managed).plan["partitions"]
+    rows = run_here("plan", "--output", "json", cwd=managed).plan["partitions"]
     assert {row["topic"] for row in rows} == {"orders", "young", "slow", "segmented"}
-    done = run("plan", "--unmanaged", cwd=managed)
+    done = run_here("plan", "--unmanaged", cwd=managed)
     assert (done.code, done.out, done.err) == (
         0,
         "Nothing is unmanaged: every topic of the cluster has an entry in retentiond.yaml.\n",
         "",
     )
-    done = run("plan", "--unmanaged", "--output", "json", cwd=managed)
+    done = run_here("plan", "--unmanaged", "--output", "json", cwd=managed)
     assert (done.code, done.plan["topics"], done.plan["partitions"]) == (0, [], [])
-    done = run("plan", "--unmanaged", "--write-config", "other.yaml", cwd=managed)
+    done = run_here("plan", "--unmanaged", "--write-config", "other.yaml", cwd=managed)
     assert (done.code, done.out) == (2, "")
     assert "so there is nothing to write to other.yaml" in done.err
 
@@ -347,7 +348,7 @@ def test_unmanaged_topics_with_unlimited_retention_are_enabled_only_where_it_is_
     managed: Path,
 ) -> None:
     options = ("--topic", "ledger|segmented", "--include-unlimited")
-    done = run("plan", "--unmanaged", *options, "--write-config", "asked.yaml", cwd=managed)
+    done = run_here("plan", "--unmanaged", *options, "--write-config", "asked.yaml", cwd=managed)
     assert (done.code, done.err) == (0, "")
     assert "It has no effect until policies in retentiond.yaml leads to it." in done.out
     policy = yaml.safe_load((managed / "asked.yaml").read_text())
@@ -361,7 +362,7 @@ def test_unmanaged_topics_with_unlimited_retention_are_enabled_only_where_it_is_
 def test_a_file_that_is_there_is_never_replaced_by_a_policy_file(managed: Path) -> None:
     before = (managed / "policies.d" / "none.yaml").read_text()
     written = ("--write-config", "policies.d/none.yaml")
-    done = run("plan", "--unmanaged", *written, cwd=managed)
+    done = run_here("plan", "--unmanaged", *written, cwd=managed)
     assert (done.code, done.out) == (2, "")
     assert "policies.d/none.yaml exists and is not overwritten" in done.err
     assert (managed / "policies.d" / "none.yaml").read_text() == before

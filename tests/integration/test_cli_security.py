@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.faults.held import ENVIRONMENT, Held, held_command
-from tests.support.brokers.command import Done, Process, run, settings, write
+from tests.faults.held import Held
+from tests.support.brokers.command import Done, Process, settings, write
 from tests.support.brokers.secured import (
     KAFKAS_MODULES,
     PASSWORD,
@@ -22,6 +22,7 @@ from tests.support.brokers.secured import (
     Secured,
 )
 from tests.support.brokers.unsafe import REFUSALS
+from tests.support.command_here import run_here
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.broker
@@ -34,16 +35,13 @@ class Desk:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._flags = folder / "flags"
-        self._flags.mkdir()
 
     def configure(self, section: Section, **changes: Any) -> None:
         document = settings("replaced", self._folder / "state", kafka=section, **changes)
         write(self._folder / "retentiond.yaml", document)
 
     def run(self, *arguments: object) -> Done:
-        command = held_command("nowhere", self._flags)
-        return run(*arguments, cwd=self._folder, command=command, environment=ENVIRONMENT)
+        return run_here(*arguments, cwd=self._folder)
 
     def delete_records(self, section: Section) -> Done:
         """A dry run with the same login by PLAIN, written as Java's properties."""

@@ -22,7 +22,7 @@ from tests.support.builders.past_clusters import (
 )
 from tests.support.walked_pages import is_shown, titled_blocks
 
-pytestmark = [pytest.mark.spark, pytest.mark.long]
+pytestmark = [pytest.mark.spark, pytest.mark.thorough("a pipeline's processes")]
 
 PAGE = titled_blocks("gitops.md")
 

@@ -16,7 +16,7 @@ from tests.support.brokers.command import SPARK, write
 from tests.support.tiers import OwnKafka
 from tests.support.walked_pages import steps, take, titled_blocks
 
-pytestmark = pytest.mark.broker
+pytestmark = [pytest.mark.broker, pytest.mark.thorough("a pipeline's processes")]
 
 TEAMS = ("logistics", "payments", "search")
 

@@ -15,8 +15,9 @@ import yaml
 
 from retentiond.kafka.interface import GroupMembers
 from tests.contract.real import RealDriver
-from tests.support.brokers.command import Document, Done, consumed, run, settings, write
+from tests.support.brokers.command import Document, Done, consumed, settings, write
 from tests.support.brokers.raw_members import member, short_subscription
+from tests.support.command_here import run_here
 from tests.support.tiers import OwnKafka
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
@@ -49,7 +50,7 @@ def looked(driver: RealDriver, tmp_path_factory: pytest.TempPathFactory) -> tupl
     folder = tmp_path_factory.mktemp("look")
     servers = driver.broker.bootstrap_servers
     written = ("--topic", "orders", "--write-config", "retentiond.yaml")
-    return folder, run("plan", "--bootstrap-server", servers, *written, cwd=folder)
+    return folder, run_here("plan", "--bootstrap-server", servers, *written, cwd=folder)
 
 
 def test_what_nobody_can_see_is_said_and_the_topic_is_written_as_disabled(
@@ -65,7 +66,7 @@ def test_what_nobody_can_see_is_said_and_the_topic_is_written_as_disabled(
     (entry,) = yaml.safe_load(text)["topics"]
     assert entry["retention.commitoffset.enable"] is False
     assert set(entry["groups"]["required"]) == set(ODD) - {""}
-    assert run("check", cwd=folder).code == 0
+    assert run_here("check", cwd=folder).code == 0
 
 
 def enabled(driver: RealDriver, folder: Path, **rules: object) -> Path:
@@ -79,7 +80,7 @@ def test_odd_names_are_short_and_safe_in_tables_and_whole_in_json(
     driver: RealDriver, tmp_path: Path
 ) -> None:
     config = enabled(driver, tmp_path)
-    shown = run("explain", "orders", "-c", config, cwd=tmp_path).out
+    shown = run_here("explain", "orders", "-c", config, cwd=tmp_path).out
     for line in shown.splitlines():
         assert line.isprintable()
     assert len(shown) < 6_000
@@ -88,7 +89,7 @@ def test_odd_names_are_short_and_safe_in_tables_and_whole_in_json(
     assert 'group "" has consumed the least' in shown
     (why,) = (each for each in shown.splitlines() if each.startswith("0 "))
     assert why.endswith('""' + " " * (len(why) - len(why.rstrip())))
-    told = run("explain", "orders:0", "-c", config, "--output", "json", cwd=tmp_path).plan
+    told = run_here("explain", "orders:0", "-c", config, "--output", "json", cwd=tmp_path).plan
     assert {each["group"] for each in told["relevant_groups"]} == set(ODD)
     assert told["binding_group"] == ""
 
@@ -103,7 +104,7 @@ def test_the_doctor_reads_an_external_position_and_its_remedy_is_of_its_kind(
         {"name": "etl", "spark_checkpoint": str(tmp_path / "checkpoint")},
     ]
     config = enabled(driver, tmp_path, groups={"external": readers, "exclude": ["(?s).*x.*"]})
-    examined = run("doctor", "-c", config, "--output", "json", "--no-spark", cwd=tmp_path)
+    examined = run_here("doctor", "-c", config, "--output", "json", "--no-spark", cwd=tmp_path)
     found: dict[str, Document] = {
         each["subject"]: each for each in json.loads(examined.out)["findings"]
     }
@@ -115,7 +116,7 @@ def test_the_doctor_reads_an_external_position_and_its_remedy_is_of_its_kind(
     assert etl["sentence"].startswith("can't be read, so orders is held: no batch is committed in")
     assert MIRRORS in found["readers that commit nothing"]["sentence"]
 
-    held = run("explain", "orders:0", "-c", config, "--output", "json", cwd=tmp_path).plan
+    held = run_here("explain", "orders:0", "-c", config, "--output", "json", cwd=tmp_path).plan
     assert (held["reason"], held["binding_group"]) == ("group_unreadable", "etl")
     assert held["why"].startswith("external reader etl could not be read (EXTERNAL_READER: no ba")
     for sentence in (etl["remedy"], held["remedy"]):
@@ -129,7 +130,7 @@ def test_an_address_that_can_not_be_read_is_refused_with_its_path(
 ) -> None:
     reader = {"name": "etl", "spark_checkpoint": "s3a://lake/checkpoint"}
     config = enabled(driver, tmp_path, groups={"external": [reader]})
-    done = run("check", "-c", config, cwd=tmp_path)
+    done = run_here("check", "-c", config, cwd=tmp_path)
     assert done.code == 2
     assert "topics[0].groups.external[0].spark_checkpoint: expected a folder of this" in done.err
 
@@ -149,7 +150,7 @@ def test_a_live_member_whose_metadata_are_shorter_than_their_version_counts_by_i
     with member(driver.broker, "go", metadata, short_subscription(1)):
         listed = [each for each in driver.kafka.list_groups() if each.group_id == "go"]
         read = driver.kafka.members(listed)
-        plan = run("explain", "sold:0", "-c", config, "--output", "json", cwd=tmp_path).plan
+        plan = run_here("explain", "sold:0", "-c", config, "--output", "json", cwd=tmp_path).plan
     assert read == {"go": GroupMembers(frozenset({"sold", "other"}))}
     assert (plan["verdict"], plan["cutoff"], plan["binding_group"]) == ("delete", 4, "go")
 
@@ -166,19 +167,23 @@ def test_a_group_does_not_end_the_hold_of_an_external_reader_whose_name_it_takes
     servers, state = driver.broker.bootstrap_servers, tmp_path / "state"
     before, after = consumed("moved", groups={"external": [reader]}), consumed("moved")
     config = write(tmp_path / "retentiond.yaml", settings(servers, state, topics=[before]))
-    (row,) = run("run", "--once", "--output", "json", "-c", config, cwd=tmp_path).plan["partitions"]
+    (row,) = run_here("run", "--once", "--output", "json", "-c", config, cwd=tmp_path).plan[
+        "partitions"
+    ]
     assert row["binding_group"] == "lake"
 
     write(config, settings(servers, state, topics=[after]))
     driver.commit("lake", {("moved", 0): 10})
     for _ in range(2):
-        (row,) = run("run", "--once", "--output", "json", "-c", config, cwd=tmp_path).plan[
+        (row,) = run_here("run", "--once", "--output", "json", "-c", config, cwd=tmp_path).plan[
             "partitions"
         ]
         assert (row["reason"], row["binding_group"]) == ("group_vanished", "lake (external)")
     explained = ("explain", "moved:0", "-c", config, "--output", "json")
-    (forget,) = re.findall(r"`retentiond ([^`]+)`", run(*explained, cwd=tmp_path).plan["remedy"])
-    assert run("groups", "forget", "lake", "--yes", "-c", config, cwd=tmp_path).code == 2
-    assert run(*shlex.split(forget), "--yes", "-c", config, cwd=tmp_path).code == 0
-    freed = run(*explained, cwd=tmp_path).plan
+    (forget,) = re.findall(
+        r"`retentiond ([^`]+)`", run_here(*explained, cwd=tmp_path).plan["remedy"]
+    )
+    assert run_here("groups", "forget", "lake", "--yes", "-c", config, cwd=tmp_path).code == 2
+    assert run_here(*shlex.split(forget), "--yes", "-c", config, cwd=tmp_path).code == 0
+    freed = run_here(*explained, cwd=tmp_path).plan
     assert (freed["verdict"], freed["cutoff"], freed["binding_group"]) == ("delete", 10, "lake")

@@ -17,11 +17,11 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ConfluentPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
-from devkit.embedded import EmbeddedKafka, tools
+from devkit.embedded import EmbeddedKafka
 from retentiond.kafka.interface import OffsetBound
 from retentiond.model import Commit, Failure, GroupKind, TopicPartition
 from retentiond.spark.session import SparkSessions
-from tests.contract.real import TIMEOUT_S, RealDriver
+from tests.contract.real import TIMEOUT_S, RealDriver, share_consumer
 from tests.support.brokers.command import Process, consumed, run, settings, write
 from tests.support.brokers.cycles import Retentiond, deleted_up_to, told
 from tests.support.brokers.java_clients import consuming, copying
@@ -34,8 +34,14 @@ RECORDS = 10
 
 COMMITTED = 7
 
+STREAMS = pytest.mark.thorough("Java clients")
+
 KINDS = [
-    *((release, kind) for release in chosen() for kind in release.kinds),
+    *(
+        pytest.param(release, kind, marks=STREAMS if kind is GroupKind.STREAMS else ())
+        for release in chosen()
+        for kind in release.kinds
+    ),
     *([(EARLY_CONSUMER_GROUPS, GroupKind.CONSUMER)] if chosen() == TESTED else []),
 ]
 
@@ -159,14 +165,14 @@ def _share(driver: RealDriver, retentiond: Retentiond, topic: str, *, counts: bo
     admin = driver.broker.admin()
     admin.incremental_alter_configs([of_group])[of_group].result(TIMEOUT_S)
     # What it has acknowledged moves its start offset with what it acknowledges next.
-    for records in (COMMITTED, RECORDS - COMMITTED):
-        driver.produce(topic, [driver.now_ms] * records)
-        tools.run(
-            driver.broker.version,
-            "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
-            *("--bootstrap-server", driver.broker.bootstrap_servers, "--group", topic),
-            *("--topic", topic, "--timeout-ms", "10000"),
-        )
+    with share_consumer(driver.broker.bootstrap_servers, topic) as consumer:
+        consumer.subscribe([topic])
+        for records in (COMMITTED, RECORDS - COMMITTED):
+            driver.produce(topic, [driver.now_ms] * records)
+            given = 0
+            while given < records:
+                given += len(eventually(lambda: consumer.poll(0.1)))
+            consumer.commit_sync(TIMEOUT_S)
     eventually(
         lambda: _offsets(driver.kafka.share_offsets([topic])[topic]),
         lambda offsets: offsets == [COMMITTED] or not counts,

@@ -20,9 +20,9 @@ from retentiond.model import Failure, GroupKind, PlanRow, Reason, TopicPartition
 from retentiond.tell.reasons import remedy, tool_options
 from tests.contract.real import TIMEOUT_S, RealDriver
 from tests.support.brokers.command import consumed, settings, write
-from tests.support.brokers.command import run as command_line
 from tests.support.brokers.java_clients import copying
 from tests.support.builders.reports import row
+from tests.support.command_here import run_here
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.broker
@@ -34,7 +34,15 @@ MAIN_CLASSES = {
     "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
 }
 
-KINDS = (GroupKind.CLASSIC, GroupKind.CONSUMER, GroupKind.SHARE, GroupKind.STREAMS)
+KINDS = (
+    GroupKind.CLASSIC,
+    GroupKind.SHARE,
+    *(
+        pytest.param(kind, marks=pytest.mark.thorough("Java clients"))
+        for kind in (GroupKind.CONSUMER, GroupKind.STREAMS)
+    ),
+)
+"""A consumer group's tool is that of a classic one; a streams group needs a client in Java."""
 
 ADDED = 1
 """The partition that the topic gets when the group has ended."""
@@ -162,7 +170,7 @@ def test_a_negative_commit_is_told_and_reset_by_the_command_of_its_remedy(
 
     def explained() -> Mapping[str, Any]:
         at = f"{topic_name}:0"
-        return command_line("explain", at, "-c", config, "--output", "json", cwd=tmp_path).plan
+        return run_here("explain", at, "-c", config, "--output", "json", cwd=tmp_path).plan
 
     found = explained()
     assert (found["verdict"], found["reason"]) == ("hold", "group_unreadable")

@@ -26,7 +26,7 @@ from tests.support.builders.group_memories import remember, taken
 from tests.support.fakes import FakeCluster
 from tests.support.tiers import runs
 
-LIVES = runs(60, quick=20)
+LIVES = runs(60, quick=8)
 EVENTS = 40
 GROUPS = ("billing", "search", "late")
 TOPICS = {"orders": 2, "clicks": 1}

@@ -40,7 +40,7 @@ WORLDS = runs(800, quick=20)  # other ones in each run
 FIXED = runs(400, quick=280)  # the same in each run, so that no reason is missing by chance
 SEED = 10  # of those that are the same: with it every reason comes up, in both tiers
 AT_ONCE = runs(200, quick=80)
-ALONE = runs(20, quick=5)
+ALONE = 20
 
 
 @dataclass
@@ -206,6 +206,7 @@ def test_a_deletion_stays_below_every_bound_and_above_the_log_start(
     assert deletions >= len(all_planned) / 24
 
 
+@pytest.mark.thorough("a Spark job for each world")
 def test_spark_and_the_oracle_agree_on_a_world_of_its_own(spark: SparkSessions) -> None:
     @settings(max_examples=ALONE, deadline=None, database=None)
     @given(worlds(), st.sampled_from([(), (), HIDDEN]))

@@ -28,11 +28,10 @@ from retentiond.history.ask.recommend import NeedKind, Recommendation, recommend
 from retentiond.history.ask.replay import Replay
 from retentiond.history.ask.report import report, without_retentiond
 from retentiond.history.ask.report_disks import simulated_usable
-from retentiond.history.ask.rows import LARGE_JOBS, QUESTION_TIMEOUT_S
+from retentiond.history.ask.rows import LARGE_JOBS
 from retentiond.history.ask.simulate import SimulatedTopic, simulate
 from retentiond.history.ask.simulated_disks import with_freed
 from retentiond.history.schema import RowKind
-from retentiond.spark.session import SparkSessions
 from tests.support import past_oracle, pressure_oracle
 from tests.support.builders.past_clusters import (
     BEGIN,
@@ -47,6 +46,7 @@ from tests.support.builders.past_clusters import (
     partition_row,
     reader_row,
 )
+from tests.support.shared_spark import SharedSpark
 from tests.support.tiers import runs
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
@@ -414,14 +414,9 @@ def batches(count: int) -> list[Batch]:
     return every
 
 
-@pytest.fixture(scope="module")
-def large_jobs(spark: SparkSessions) -> Iterator[SparkSessions]:
-    """A process has one session at a time: the shared one ends here, and is made anew after it."""
-    spark._end()
-    conf = {**LARGE_JOBS, "spark.sql.shuffle.partitions": "2"}
-    sessions = SparkSessions("local[2]", conf, timeout_s=QUESTION_TIMEOUT_S)
-    yield sessions
-    sessions.stop()
+@pytest.fixture
+def large_jobs() -> SharedSpark:
+    return SharedSpark({**LARGE_JOBS, "spark.sql.shuffle.partitions": "2"})
 
 
 def past_of(batch: Batch, place: Path) -> Past:
@@ -431,7 +426,7 @@ def past_of(batch: Batch, place: Path) -> Past:
 
 
 def test_spark_and_the_oracle_agree_on_hundreds_of_histories(
-    large_jobs: SparkSessions, tmp_path: Path
+    large_jobs: SharedSpark, tmp_path: Path
 ) -> None:
     losses = records = 0
     of_others = Counter[str]()
@@ -513,7 +508,7 @@ def below(log: past_oracle.Log) -> set[tuple[str, int, int]]:
 
 
 def test_spark_and_the_oracle_agree_on_what_disk_pressure_would_have_deleted(
-    large_jobs: SparkSessions, tmp_path: Path
+    large_jobs: SharedSpark, tmp_path: Path
 ) -> None:
     rules = DiskPressure.model_validate({"below_free": "15%", "until_free": "25%"})
     times = records = losses = 0
@@ -550,7 +545,7 @@ def test_spark_and_the_oracle_agree_on_what_disk_pressure_would_have_deleted(
 
 
 def test_spark_and_the_oracle_agree_on_how_full_disks_would_have_been_without_retentiond(
-    large_jobs: SparkSessions, tmp_path: Path
+    large_jobs: SharedSpark, tmp_path: Path
 ) -> None:
     """On the last day, which is what the report looks at."""
     differs = 0
@@ -623,7 +618,7 @@ def compare(found: SimulatedTopic, expected: past_oracle.TopicResult, batch: Bat
 
 
 def test_records_whose_segment_is_still_there_have_saved_nothing(
-    large_jobs: SparkSessions, tmp_path: Path
+    large_jobs: SharedSpark, tmp_path: Path
 ) -> None:
     """A hundred records of ten bytes an entry, deleted as soon as they are read. Of "young" Kafka
     never frees a byte: all of them are in the segment that is being written. Of "rolled" it frees
@@ -652,7 +647,7 @@ def test_records_whose_segment_is_still_there_have_saved_nothing(
 
 
 def test_under_what_is_recommended_nobody_would_have_missed_anything(
-    large_jobs: SparkSessions, tmp_path: Path
+    large_jobs: SharedSpark, tmp_path: Path
 ) -> None:
     came_back = limited = 0
     with large_jobs.use() as session:

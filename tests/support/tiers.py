@@ -34,7 +34,6 @@ THOROUGH_PATHS = {
     "tests/unit/test_prometheus_rules.py": "Prometheus",
     "tests/unit/devkit": "proofs of test tools",
     "tests/integration/test_embedded_kafka": "proofs of test tools",
-    "tests/integration/test_bench": "proofs of test tools",
 }
 """By the beginning of a path."""
 

@@ -16,8 +16,6 @@ from typing import Any
 import pytest
 import yaml
 
-from devkit.demo.scenario import TOPICS
-from retentiond import __version__
 from retentiond.config import Config, Http, load
 
 ROOT = Path(__file__).parents[2]
@@ -90,31 +88,11 @@ def test_the_build_backend_has_the_pins_of_the_development_tools() -> None:
     assert build.items() <= pins("requirements-dev.txt").items()
 
 
-def test_the_final_stage_installs_neither_pip_nor_a_compiler() -> None:
-    packages = re.findall(r"--no-install-recommends (.*?) &&", final_runs())
-
-    assert [given.split() for given in packages] == [
-        ["ca-certificates", "openjdk-21-jre-headless", "procps", "python3"]
-    ]
-
-
 def test_the_image_runs_as_a_user_who_is_not_root_and_any_other_may_write_the_state() -> None:
     uid, gid = (int(part) for part in final("USER").split(":"))
 
     assert uid == gid >= 10_000
     assert f"--owner={uid} --group=0 --mode=0770 {final('VOLUME')}" in final_runs()
-
-
-def test_the_image_keeps_spark_s_classes_once_all_is_in_it_and_while_it_may_write() -> None:
-    stage = read_stages()[-1]
-    names = [name for name, _ in stage]
-    made = (
-        "--mount=type=bind,source=scripts/devkit/class_archive.py,target=/mnt/class_archive.py "
-        "python /mnt/class_archive.py && rm -rf /tmp/*"
-    )
-    kept = stage.index(("RUN", made))
-
-    assert names.index("COPY") < names.index("ENV") < kept < names.index("USER")
 
 
 def test_every_image_has_a_fixed_tag() -> None:
@@ -126,17 +104,6 @@ def test_every_image_has_a_fixed_tag() -> None:
     assert [i for i in images if not re.fullmatch(r"[\w./-]+:[\w.-]*\w", i) or "latest" in i] == []
     bases = [given for stage in read_stages() for name, given in stage if name == "FROM"]
     assert bases == ["${BASE} AS builder", "${BASE}"]
-
-
-def test_the_image_says_what_it_is_and_what_it_was_made_from() -> None:
-    (base,) = [given.removeprefix("BASE=") for name, given in read_stages()[0] if name == "ARG"]
-    labels = dict(re.findall(r'org\.opencontainers\.image\.(\S+)="(.*?)"', final("LABEL")))
-
-    assert labels["version"] == __version__
-    assert labels["licenses"] == "Apache-2.0"
-    assert labels["base.name"].replace("${BASE}", base) == f"docker.io/library/{base}"
-    assert labels["revision"] == "${REVISION}"
-    assert f"base=docker.io/library/{base}\n" in (ROOT / "scripts" / "image").read_text()
 
 
 def test_the_build_context_holds_what_the_dockerfile_copies_or_mounts() -> None:
@@ -156,29 +123,6 @@ def test_the_build_context_holds_what_the_dockerfile_copies_or_mounts() -> None:
     assert [path for path in kept if not (ROOT / path).exists()] == []
 
 
-def test_the_default_http_port_is_exposed_checked_mapped_and_scraped(deployed: Config) -> None:
-    port = Http().port
-    (scrape,) = read_yaml("deploy/prometheus/prometheus.yml")["scrape_configs"]
-
-    assert final("EXPOSE") == str(port)
-    assert final("HEALTHCHECK").endswith(f'"retentiond.healthcheck", "{port}"]')
-    assert service("retentiond")["ports"] == [f"127.0.0.1:{port}:{port}"]
-    assert deployed.http == Http()
-    assert scrape["static_configs"] == [{"targets": [f"retentiond:{port}"]}]
-
-
-def test_the_compose_file_mounts_configuration_and_state_where_the_daemon_looks(
-    deployed: Config,
-) -> None:
-    config_path = final_environment()["RETENTIOND_CONFIG"]
-
-    assert service("retentiond")["volumes"] == [
-        f"./retentiond.yaml:{config_path}:ro",
-        f"state:{deployed.state_dir}",
-    ]
-    assert final("VOLUME") == str(deployed.state_dir)
-
-
 def test_in_the_compose_file_the_daemon_can_write_only_its_state_and_tmp() -> None:
     retentiond = service("retentiond")
 
@@ -186,29 +130,7 @@ def test_in_the_compose_file_the_daemon_can_write_only_its_state_and_tmp() -> No
     assert [mount.partition(":")[0] for mount in retentiond["tmpfs"]] == ["/tmp"]
     assert retentiond["cap_drop"] == ["ALL"]
     assert "no-new-privileges:true" in retentiond["security_opt"]
-    assert final("WORKDIR") == final_environment()["SPARK_LOCAL_DIRS"] == "/tmp"
-
-
-def test_the_composed_daemon_waits_for_the_broker_that_it_is_configured_for(
-    deployed: Config,
-) -> None:
-    listeners = service("kafka")["environment"]["KAFKA_ADVERTISED_LISTENERS"]
-
-    assert f"://{deployed.kafka['bootstrap.servers']}" in listeners
-    assert service("retentiond")["depends_on"] == {"kafka": {"condition": "service_healthy"}}
-    assert "healthcheck" in service("kafka")
-
-
-def test_all_that_the_composed_services_mount_is_there() -> None:
-    compose = read_yaml("deploy/compose.yaml")
-    for name, given in compose["services"].items():
-        for volume in given.get("volumes", []):
-            source = volume.partition(":")[0]
-            if source.startswith("."):
-                assert (ROOT / "deploy" / source).exists(), f"{name}: {source}"
-                assert volume.endswith(":ro"), f"{name}: {volume}"
-            else:
-                assert source in compose["volumes"], f"{name}: {source}"
+    assert final("WORKDIR") == "/tmp"
 
 
 def test_every_composed_port_is_on_loopback_alone() -> None:
@@ -216,39 +138,6 @@ def test_every_composed_port_is_on_loopback_alone() -> None:
     ports = {name: given["ports"] for name, given in services.items() if "ports" in given}
     assert ports.keys() == {"kafka", "retentiond", "prometheus", "grafana"}
     assert [port for of in ports.values() for port in of if not port.startswith("127.0.0.1:")] == []
-
-
-def test_the_composed_load_writes_what_the_composed_daemon_looks_after(deployed: Config) -> None:
-    load = service("load")
-    python, _, module, servers = load["entrypoint"]
-    assert (python, servers) == ("python", deployed.kafka["bootstrap.servers"])
-    (mount,) = load["volumes"]
-    source, target, _ = mount.split(":")
-    assert target == f"{load['environment']['PYTHONPATH']}/devkit"
-    file = (ROOT / "deploy" / source).parent / f"{module.replace('.', '/')}.py"
-    assert file.is_file()
-    enabled = {topic.name for topic in TOPICS if deployed.policy_for(topic.name) is not None}
-    assert enabled == {topic.name for topic in TOPICS} - {"demo.archive"}
-
-
-def test_the_composed_grafana_finds_prometheus_and_the_dashboard() -> None:
-    grafana = service("grafana")
-    mounted = {}
-    for volume in grafana["volumes"]:
-        source, target, _ = volume.split(":")
-        mounted[target] = ROOT / "deploy" / source
-    folder = "/etc/grafana/provisioning"
-    (source,) = yaml.safe_load(mounted[f"{folder}/datasources/retentiond.yaml"].read_text())[
-        "datasources"
-    ]
-    assert (source["type"], source["url"]) == ("prometheus", "http://prometheus:9090")
-    assert service("prometheus")["ports"] == ["127.0.0.1:9090:9090"]
-    (provider,) = yaml.safe_load(mounted[f"{folder}/dashboards/retentiond.yaml"].read_text())[
-        "providers"
-    ]
-    home = grafana["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
-    assert home == f"{provider['options']['path']}/retentiond.json"
-    assert json.loads(mounted[home].read_text())["title"] == "retentiond"
 
 
 def test_the_composed_daemon_deletes_nothing_until_told_to(deployed: Config) -> None:

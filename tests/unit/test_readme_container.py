@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pty
 import re
 import shlex
 import subprocess
@@ -86,33 +85,6 @@ class Shell:
             check=False,
         )
 
-    def run_on_a_terminal(self, command: str, typed: str) -> str:
-        """What is shown."""
-        main, side = pty.openpty()
-        process = subprocess.Popen(
-            self._script(command),
-            cwd=self.folder,
-            env=self._environment,
-            stdin=side,
-            stdout=side,
-            stderr=side,
-            start_new_session=True,
-        )
-        os.close(side)
-        os.write(main, typed.encode())
-        shown = b""
-        while True:
-            try:
-                read = os.read(main, 4096)
-            except OSError:  # nobody has the other end any more
-                break
-            if not read:
-                break
-            shown += read
-        os.close(main)
-        process.wait(60)
-        return shown.decode()
-
     def options(self) -> list[str]:
         """What docker was told."""
         text = self.log.read_text()
@@ -137,15 +109,6 @@ def test_relative_files_are_those_of_the_working_directory(shell: Shell) -> None
     assert f"{os.getuid()}:0" in options, "group 0 may write the state, and files belong to you"
 
 
-def test_a_command_has_your_terminal_where_there_is_one(shell: Shell) -> None:
-    shell.run_on_a_terminal("retentiond --help", "")
-    assert "-it" in shell.options()
-    shell.run("retentiond --help")
-    assert "-it" not in shell.options(), "docker refuses to start"
-    shell.run_on_a_terminal("retentiond --help | cat", "")
-    assert "-it" not in shell.options(), "it would put carriage returns into what is piped"
-
-
 def test_without_a_terminal_a_file_of_offsets_deletes_nothing_unasked(shell: Shell) -> None:
     (shell.folder / "o.json").write_text(
         '{"partitions": [{"topic": "orders", "partition": 0, "offset": 1}]}'
@@ -155,7 +118,3 @@ def test_without_a_terminal_a_file_of_offsets_deletes_nothing_unasked(shell: She
     assert (done.returncode, done.stdout) == (2, "")
     assert "there is no terminal to ask on" in done.stderr
     assert shlex.split(command)[1:] == shell.options()[-5:]
-
-
-def test_the_image_asks_for_yes_as_the_readme_says() -> None:
-    assert re.search(r"^    RETENTIOND_REQUIRE_YES=1 \\$", (ROOT / "Dockerfile").read_text(), re.M)

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import httpx
 import psutil
@@ -140,6 +140,20 @@ class HostClock:
         self._ahead.write_text(str(ahead_s))
 
 
+class Started(Protocol):
+    """What `Process` needs of a process."""
+
+    pid: int
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+    def kill(self) -> None: ...
+
+    def send_signal(self, number: int, /) -> None: ...
+
+
 class Process:
     """One that goes on until it is ended; at the end of the ``with`` block, at the latest."""
 
@@ -151,17 +165,25 @@ class Process:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self._log_file = cwd / f"stderr-{len(list(cwd.glob('stderr-*')))}.log"
-        with self._log_file.open("wb") as log_file:
-            self._process = subprocess.Popen(
-                [*command, *map(str, arguments)],
+        self._log_file.touch()
+        self._command = command
+        words = [*map(str, arguments)]
+        self._process = self._started(words, cwd, self._log_file, _environment(environment or {}))
+        self.seen: set[psutil.Process] = set()
+
+    def _started(
+        self, arguments: Sequence[str], cwd: Path, log_file: Path, environment: Mapping[str, str]
+    ) -> Started:
+        with log_file.open("wb") as stderr:
+            return subprocess.Popen(
+                [*self._command, *arguments],
                 cwd=cwd,
-                env=_environment(environment or {}),
+                env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=log_file,
+                stderr=stderr,
                 start_new_session=True,
             )
-        self.seen: set[psutil.Process] = set()
 
     def __enter__(self) -> Self:
         return self

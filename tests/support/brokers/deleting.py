@@ -15,6 +15,7 @@ from retentiond.kafka.interface import OffsetBound
 from retentiond.model import TopicPartition
 from tests.contract.real import RealDriver
 from tests.support.brokers.command import RETENTIOND, Done, run
+from tests.support.command_here import run_here
 
 TOOL = "org.apache.kafka.tools.DeleteRecordsCommand"
 
@@ -50,8 +51,15 @@ class Bench:
         return file
 
     def run(self, *arguments: object) -> Done:
-        named = ("--bootstrap-server", self.servers, "--state-dir", self.state_dir)
-        return run("delete-records", *named, *arguments, cwd=self.folder)
+        return run_here(*self._named(arguments), cwd=self.folder)
+
+    def run_alone(self, *arguments: object) -> Done:
+        """In a process of its own."""
+        return run(*self._named(arguments), cwd=self.folder)
+
+    def _named(self, arguments: Sequence[object]) -> list[object]:
+        servers = ("--bootstrap-server", self.servers)
+        return ["delete-records", *servers, "--state-dir", self.state_dir, *arguments]
 
     def on_a_terminal(
         self,
@@ -62,9 +70,8 @@ class Bench:
         """The exit code and all that the terminal showed. An answer is typed once it is asked;
         ``meanwhile`` happens while the first question stands."""
         ours, its = pty.openpty()
-        named = ("--bootstrap-server", self.servers, "--state-dir", self.state_dir)
         with subprocess.Popen(
-            [*RETENTIOND, "delete-records", *map(str, (*named, *arguments))],
+            [*RETENTIOND, *map(str, self._named(arguments))],
             cwd=self.folder,
             stdin=its,
             stdout=its,

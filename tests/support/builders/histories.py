@@ -236,4 +236,4 @@ class Cycles:
         at_ms = START_MS + self.elapsed_ms + ahead_ms
         self.keeper.see(world.seen(at_ms, f"cycle-{self.elapsed_ms}", deleted))
         self.keeper.keep()
-        assert self.keeper.finish(60)
+        assert self.keeper.finish(600)  # a busy machine is no failure

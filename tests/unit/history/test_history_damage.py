@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 
@@ -53,6 +54,14 @@ def recorded(place: Path, entries: int = 5) -> tuple[Cycles, World]:
     return cycles, world
 
 
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Five entries; a test that damages them takes a copy."""
+    place = tmp_path_factory.mktemp("sound")
+    recorded(place)
+    return place
+
+
 def file_of(place: Path, entry: int) -> Path:
     (found,) = (each for each in HistoryTable.open(place).files() if each.first_entry == entry)
     return place / found.path
@@ -68,9 +77,9 @@ def entries(past: Past) -> list[int]:
 
 @pytest.mark.parametrize("how", OF_A_FILE)
 def test_a_damaged_file_costs_its_own_entries_and_its_time_is_a_gap(
-    tmp_path: Path, how: str
+    sound: Path, tmp_path: Path, how: str
 ) -> None:
-    recorded(tmp_path)
+    copytree(sound, tmp_path, dirs_exist_ok=True)
     whole = asked(tmp_path)
     file = file_of(tmp_path, 3)
     OF_A_FILE[how](file)
@@ -90,8 +99,10 @@ def test_a_damaged_file_costs_its_own_entries_and_its_time_is_a_gap(
 
 
 @pytest.mark.parametrize("entry", [1, 5])
-def test_a_damaged_file_at_an_end_of_the_time_is_a_gap_too(tmp_path: Path, entry: int) -> None:
-    recorded(tmp_path)
+def test_a_damaged_file_at_an_end_of_the_time_is_a_gap_too(
+    sound: Path, tmp_path: Path, entry: int
+) -> None:
+    copytree(sound, tmp_path, dirs_exist_ok=True)
     OF_A_FILE["missing"](file_of(tmp_path, entry))
     timeline = asked(tmp_path).timeline
     if entry == 1:

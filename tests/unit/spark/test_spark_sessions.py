@@ -11,7 +11,7 @@ import pytest
 from retentiond.spark.session import SparkSessions
 from tests.support.brokers.spark_processes import in_a_process
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.thorough("Spark sessions of their own")]
 
 NAME = "spark.app.name"
 
