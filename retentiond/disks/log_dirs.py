@@ -193,7 +193,7 @@ MAX_END_S = 1.0
 
 LATE = Failure("REQUEST_TIMED_OUT", "no broker has answered yet; the next cycle asks again")
 
-Read: TypeAlias = "Callable[[Callable[[], bool]], LogDirs]"
+ReadLogDirs: TypeAlias = "Callable[[Callable[[], bool]], LogDirs]"
 """Asks all brokers, and waits for no more of them once the callable that it gets returns true."""
 
 
@@ -208,7 +208,7 @@ class DiskReader:
         self._answer: LogDirs | Failure = LATE
         self._result: LogDirs | Failure | None = LATE
 
-    def begin(self, read: Read) -> None:
+    def begin(self, read: ReadLogDirs) -> None:
         """Starts a reading, unless an earlier one has not ended."""
         if self._thread is not None and self._thread.is_alive():
             self._result = LATE
@@ -229,7 +229,7 @@ class DiskReader:
             self._result = LATE if self._thread.is_alive() else self._answer
         return self._result or LATE
 
-    def _read(self, read: Read, give_up: Callable[[], bool]) -> None:
+    def _read(self, read: ReadLogDirs, give_up: Callable[[], bool]) -> None:
         try:
             self._answer = read(give_up)
         except RetentiondError as error:

@@ -42,7 +42,7 @@ NO_EPOCH = Failure("NOT_ANSWERED", "the leader left a leader epoch out of its an
 
 NO_RETENTION = Failure("NO_RETENTION", "no single consumed retention applies to the topic")
 
-Read = Mapping[TopicPartition, int | Failure]
+OffsetsRead = Mapping[TopicPartition, int | Failure]
 ReadByTime = Mapping[TopicPartition, int | Failure | None]
 
 
@@ -140,11 +140,11 @@ class OffsetReads:
     ``retentions_ms``: the retentions in force, of `retentions`."""
 
     asked: frozenset[TopicPartition]
-    log_starts: Read
-    high_watermarks: Read
-    last_stable: Read
+    log_starts: OffsetsRead
+    high_watermarks: OffsetsRead
+    last_stable: OffsetsRead
     by_time: ReadByTime
-    local_starts: Read
+    local_starts: OffsetsRead
     retentions_ms: Mapping[TopicPartition, int]
 
     def readings(
@@ -254,7 +254,9 @@ def read_offsets(
     )
 
 
-def _logs(starts: Read, high_watermarks: Read, last_stable: Read) -> dict[TopicPartition, LogRange]:
+def _logs(
+    starts: OffsetsRead, high_watermarks: OffsetsRead, last_stable: OffsetsRead
+) -> dict[TopicPartition, LogRange]:
     """Of the partitions of which all three are known."""
     return {
         at: LogRange(start, min(high, stable))

@@ -28,11 +28,11 @@ Labels = tuple[str, ...]
 Samples = Iterable[tuple[Labels, float | None]]
 """Values by labels. None: the figure is not known, and has no series."""
 
-Source = TypeVar("Source")
+Told = TypeVar("Told")
 
 
 @dataclass(frozen=True, slots=True)
-class Definition(Generic[Source]):
+class Definition(Generic[Told]):
     """A metric. ``name`` is the name that a query uses: a counter's ends in ``_total``, and an
     info's in ``_info``. Prometheus appends ``_bucket``, ``_sum`` and ``_count`` to a histogram's
     name.
@@ -43,7 +43,7 @@ class Definition(Generic[Source]):
     type: str  # COUNTER, GAUGE, HISTOGRAM or INFO
     help: str
     labels: Labels = ()
-    samples: Callable[[Source], Samples] | None = None
+    samples: Callable[[Told], Samples] | None = None
 
     def counter(self, registry: CollectorRegistry) -> prom.Counter:
         return prom.Counter(self.name, self.help, self.labels, registry=registry)
@@ -51,7 +51,7 @@ class Definition(Generic[Source]):
     def histogram(self, registry: CollectorRegistry) -> prom.Histogram:
         return prom.Histogram(self.name, self.help, self.labels, registry=registry, buckets=BUCKETS)
 
-    def family(self, source: Source) -> Metric:
+    def family(self, source: Told) -> Metric:
         """The metric with its values."""
         known = () if self.samples is None else self.samples(source)
         samples = [(labels, value) for labels, value in known if value is not None]
@@ -70,6 +70,6 @@ class Definition(Generic[Source]):
         return family
 
 
-def single(value: Callable[[Source], float | None]) -> Callable[[Source], Samples]:
+def single(value: Callable[[Told], float | None]) -> Callable[[Told], Samples]:
     """The samples of a metric without labels."""
     return lambda source: [((), value(source))]

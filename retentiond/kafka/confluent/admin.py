@@ -135,7 +135,11 @@ class Admin:
 
     def _not_made(self, error: KafkaException) -> Exception:
         if speaks_tls(self._settings):
-            usable_context(self._settings)  # raises what is wrong with its files
+            try:
+                usable_context(self._settings)
+            except KafkaUnavailable as unusable:
+                if not isinstance(unusable.__cause__, FileNotFoundError):  # librdkafka names it
+                    return unusable
         if self._tokens is None or self._tokens.failure is None:
             return error_of_client(self._settings, error)
         problem = ConnectionProblem(ProblemKind.NO_TOKEN, self._tokens.failure)
