@@ -74,8 +74,9 @@ SPOKEN: Mapping[int, tuple[Any, int]] = {
 LARGEST_TIME = -3
 
 OFFSETS = {-2: 0, -1: RECORDS, LARGEST_TIME: RECORDS - 1, -4: 0}
-"""By what ListOffsets asks for: log start, high watermark, largest timestamp, local log start. No
-record is younger than any time that is asked about."""
+"""By what ListOffsets asks for: log start, high watermark, largest timestamp, local log start.
+Whatever time is asked about, a record at the end has just become young: so no record is looked at,
+as on a partition that is written to all the time."""
 
 LIST_OFFSETS_HEAD = 5
 """Before its topics a request names a replica and the isolation."""
@@ -380,8 +381,9 @@ class Answers:
             asked.skip_tags()
             told = np.zeros(count, _TOLD)
             told["partition"] = rows["partition"]
-            told["timestamp"] = np.where(rows["value"] == LARGEST_TIME, self._newest_ms, -1)
-            told["offset"] = [OFFSETS.get(value, -1) for value in rows["value"].tolist()]
+            told["timestamp"] = np.where(rows["value"] < 0, -1, rows["value"])
+            told["timestamp"][rows["value"] == LARGEST_TIME] = self._newest_ms
+            told["offset"] = [OFFSETS.get(value, RECORDS) for value in rows["value"].tolist()]
             told["leader_epoch"] = EPOCH
             parts += (text_of(name), length_of(count), told.tobytes(), END)
         return b"".join([*parts, END])
