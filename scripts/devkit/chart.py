@@ -1,9 +1,11 @@
-"""Writes what the Helm chart has from elsewhere: Helm reads no file outside of a chart.
+"""Writes what the Helm chart and the other files of deploy/ have in common.
 
 python -m devkit.chart
 
-Alerts, recording rules and dashboard are copies. The schema of the chart's values is written by
-hand but for ``$defs``, the schema of the daemon's configuration.
+The rules for Prometheus are written once, in the chart, with a place for each threshold; those of
+deploy/prometheus have the thresholds of the chart's values. The dashboard is copied into the chart,
+because Helm reads no file outside of it. The schema of the chart's values is written by hand but
+for ``$defs``, the schema of the daemon's configuration.
 """
 
 from __future__ import annotations
@@ -13,23 +15,45 @@ import re
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "deploy" / "helm" / "retentiond"
 
-COPIES = ("prometheus/alerts.yml", "prometheus/recording_rules.yml", "grafana/retentiond.json")
-"""Under deploy/."""
+RULES = ("alerts.yml", "recording_rules.yml")
+"""Written in the chart's files/. ``@ALERT@`` stands for the alert's threshold."""
+
+DASHBOARD = "retentiond.json"
+
+GENERATED = (
+    "# Made from deploy/helm/retentiond/files by `python -m devkit.chart`: change it there.\n"
+)
 
 SCHEMA = "values.schema.json"
+
+PLACE = re.compile(r"@(Retentiond\w+)@")
 
 LOOK_AHEAD = re.compile(r"\(\?![^()]*\)")
 """Helm matches with Go's expressions, which have none; the daemon still looks itself."""
 
 
 def files() -> dict[str, str]:
-    """Path in the chart → its text."""
-    copies = {f"files/{Path(name).name}": (ROOT / "deploy" / name).read_text() for name in COPIES}
+    """Path, seen from the chart → its text."""
+    thresholds = yaml.safe_load((CHART / "values.yaml").read_text())["rules"]["thresholds"]
+    rules = {f"../../prometheus/{name}": GENERATED + _rules(name, thresholds) for name in RULES}
+    dashboard = (ROOT / "deploy" / "grafana" / DASHBOARD).read_text()
     schema = json.loads((CHART / SCHEMA).read_text()) | {"$defs": _definitions()}
-    return {**copies, SCHEMA: json.dumps(schema, indent=2) + "\n"}
+    return {
+        **rules,
+        f"files/{DASHBOARD}": dashboard,
+        SCHEMA: json.dumps(schema, indent=2) + "\n",
+    }
+
+
+def _rules(name: str, thresholds: dict[str, float]) -> str:
+    text = (CHART / "files" / name).read_text()
+    # As Helm writes numbers.
+    return PLACE.sub(lambda place: f"{thresholds[place.group(1)]:g}", text)
 
 
 def _definitions() -> dict[str, Any]:

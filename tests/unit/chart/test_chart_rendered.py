@@ -426,6 +426,20 @@ def test_an_alert_waits_and_is_as_bad_as_the_values_say() -> None:
     assert rules["RetentiondRetentionStuck"]["expr"].endswith("> 0")
 
 
+def test_a_threshold_changes_the_words_and_labels_are_added_to_every_alert() -> None:
+    given = ("rules.thresholds.RetentiondDownForHours=10800", "rules.alertLabels.team=platform")
+    documents = template(CI_TEAMS, *(part for each in given for part in ("--set", each)))
+    groups = only(documents, "PrometheusRule")["spec"]["groups"]
+    rules = [rule for group in groups for rule in group["rules"]]
+    alerts = {rule["alert"]: rule for rule in rules if "alert" in rule}
+    assert "humanizeDuration 10800" in alerts["RetentiondDownForHours"]["annotations"]["summary"]
+    assert "humanizeDuration 7200" in alerts["RetentiondDiskFillsUp"]["annotations"]["summary"]
+    assert {rule["labels"]["team"] for rule in alerts.values()} == {"platform"}
+    assert {rule["labels"]["severity"] for rule in alerts.values()} == {"warning", "critical"}
+    assert [rule for rule in rules if "record" in rule and "labels" in rule] == []
+    assert "@Retentiond" not in json.dumps(rules)
+
+
 @pytest.mark.parametrize("of", ["for.RetentiondNone=5m", "severities.RetentiondNone=critical"])
 def test_an_alert_that_does_not_exist_is_refused_by_its_name(of: str) -> None:
     done = helm(
