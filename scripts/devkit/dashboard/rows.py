@@ -438,10 +438,79 @@ def _work() -> Panels:
     )
 
 
+NONE_YET = f"0 * count(retentiond_ready{{{DAEMON}}})"
+
+
+def _coverage() -> Panels:
+    name = "{{kafka_cluster}} {{instance}}"
+    yield graph(
+        About("Bytes that no entry covers", "bytes", "`retentiond plan --unmanaged` lists them."),
+        Query(f"retentiond_unmanaged_bytes{{{DAEMON}}} or {NONE_YET}", name),
+    )
+    yield graph(
+        About("Topics that no entry covers", "short", "Internal topics apart."),
+        Query(f"retentiond_unmanaged_topics{{{DAEMON}}}", name),
+    )
+    yield graph(
+        About(
+            "Entries that match no topic, and files that can't be used",
+            "short",
+            "Of the policy, by owner.",
+            "RetentiondEntryWithoutTopic",
+        ),
+        Query(
+            f"sum by (owner) (retentiond_policy_entries_without_topic{{{DAEMON}}})",
+            "entries {{owner}}",
+        ),
+        Query(f"count(retentiond_policy_unreadable{{{DAEMON}}}) or {NONE_YET}", "files"),
+    )
+    yield graph(
+        About("Topics with a weakening setting", "short", "By setting and owner."),
+        Query(
+            f"sum by (by, owner) (retentiond_weakened_topics{{{DAEMON}}}) or {NONE_YET}",
+            "{{by}} {{owner}}",
+        ),
+    )
+    yield graph(
+        About("Topics on trial", "short", "Planned and told of; nothing is requested."),
+        Query(f"count(retentiond_topic_dry_run{{{DAEMON}}}) or {NONE_YET}", "on trial"),
+    )
+    yield graph(
+        About(
+            "Host's clock ahead of the cluster's",
+            "s",
+            "Negative: behind.",
+            "RetentiondClockAhead",
+        ),
+        Query(
+            f"retentiond_clock_skew_seconds{{{DAEMON}}} or {NONE_YET}",
+            "{{kafka_cluster}} {{instance}}",
+        ),
+    )
+    yield graph(
+        About(
+            "Time that the audit log covers, and that the certificate lasts",
+            "s",
+            "`audit.keep` and `audit.max_bytes`; `ssl.certificate.location`.",
+            "RetentiondAuditCutShort",
+        ),
+        Query(
+            f"time() - retentiond_audit_oldest_entry_timestamp_seconds{{{DAEMON}}}",
+            "audit log {{kafka_cluster}} {{instance}}",
+        ),
+        Query(
+            f"retentiond_client_certificate_expiry_timestamp_seconds{{{DAEMON}}} - time()"
+            f" or {NONE_YET}",
+            "certificate {{kafka_cluster}} {{instance}}",
+        ),
+    )
+
+
 ROWS: tuple[tuple[str, Callable[[], Panels]], ...] = (
     ("Is it healthy?", _health),
     ("What does it delete?", _deletion),
     ("Who holds what?", _holds),
     ("What do the disks say?", _disks),
+    ("What does the policy cover?", _coverage),
     ("How does it work?", _work),
 )
