@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -15,21 +18,17 @@ from retentiond.errors import StateError
 from retentiond.history.keeper import HistoryKeeper
 from retentiond.model import DeletionOutcome, Outcome, Reason, TopicPartition
 from retentiond.state.operator_actions import Pause, write_pause
+from retentiond.tell.report import CycleReport
 from tests.support import scenes
 from tests.support.builders.histories import settings
 from tests.support.builders.page_visitor import INTERVAL_MS, Visitor
 from tests.support.builders.reports import unreadable
+from tests.support.golden import Golden
 
 
 def topics(visitor: Visitor, path: str = "/") -> list[str]:
     links = [link["href"] or "" for link in visitor.see(path).all("a")]
     return [link.removeprefix("./topics/") for link in links if link.startswith("./topics/")]
-
-
-def test_before_the_first_cycle_it_says_so(tmp_path: Path) -> None:
-    text = Visitor(tmp_path).see("/").text
-    assert "Starting no cycle has ended yet" in text
-    assert "Nothing to show before the first cycle." in text
 
 
 def test_topics_that_free_most_bytes_come_first_then_those_that_hold_most(tmp_path: Path) -> None:
@@ -42,21 +41,6 @@ def test_topics_that_free_most_bytes_come_first_then_those_that_hold_most(tmp_pa
         ]
     )
     assert topics(Visitor(tmp_path, report)) == ["large", "small", "held-more", "held"]
-
-
-def test_a_topic_shows_what_it_frees_and_who_keeps_the_rest(tmp_path: Path) -> None:
-    row = scenes.partition("orders", 0, Reason.NOT_CONSUMED, committed=0, end=2_000_000)
-    freed = scenes.partition("orders", 1, committed=1_000_000, young=1_000_000, end=1_000_001)
-    text = Visitor(tmp_path, scenes.report([row, freed], dry_run=True)).see("/").text
-    assert "orders 1 delete 1 nothing 1.2 GiB 1,000,000 of 3,000,001 3.5 GiB" in text
-    assert "billing has yet to read them 2.3 GiB" in text
-
-
-def test_partitions_that_could_not_be_read_are_counted(tmp_path: Path) -> None:
-    rows = [scenes.partition("orders", 0), unreadable("orders"), unreadable("orders")]
-    rows = [replace(row, partition=number) for number, row in enumerate(rows)]
-    text = Visitor(tmp_path, scenes.report(rows)).see("/").text
-    assert "2 unreadable" in text
 
 
 def test_a_bar_says_in_words_what_it_shows(tmp_path: Path) -> None:
@@ -193,103 +177,6 @@ def test_a_new_plan_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
     assert topics(visitor) == ["other"]
 
 
-def test_a_healthy_daemon_says_when_it_worked_and_will_again(tmp_path: Path) -> None:
-    text = Visitor(tmp_path, scenes.many_topics(1)).see("/").text
-    assert "Healthy the last cycle saw every group and did what it had planned" in text
-    assert "Last cycle 1 min ago, next in 3 min" in text
-
-
-def test_a_dry_run_is_said(tmp_path: Path) -> None:
-    visitor = Visitor(tmp_path, scenes.report([], dry_run=True))
-    text = visitor.see("/").text
-    assert f"cluster {scenes.report([]).plan.cluster_id} dry run" in text
-    assert "Dry run it plans and explains, and deletes nothing" in text
-    assert "Would be freed" in text
-
-
-def test_the_head_has_the_clusters_name_beside_its_id(tmp_path: Path) -> None:
-    keeper = HistoryKeeper(
-        settings(tmp_path).model_copy(update={"metrics": MetricSettings(cluster="orders")})
-    )
-    text = Visitor(tmp_path, scenes.report([]), keeper).see("/").text
-    assert f"cluster orders {scenes.report([]).plan.cluster_id} deletes" in text
-
-
-def test_a_brake_is_said_as_soon_as_it_is_pulled(tmp_path: Path) -> None:
-    visitor = Visitor(tmp_path, scenes.many_topics(1))
-    write_pause(tmp_path, Pause("incident 12", "2026-11-21T15:00:00Z", "root"))
-    assert "Paused since 2026-11-21T15:00:00Z by root: incident 12" in visitor.see("/").text
-
-
-def test_incomplete_evidence_is_said_with_its_cause(tmp_path: Path) -> None:
-    visitor = Visitor(tmp_path, scenes.many_topics(1))
-    visitor.status.publish(scenes.report([], problems=("broker 2 is down",)))
-    document = visitor.see("/")
-    assert "Incomplete broker 2 is down; what needs this evidence is held" in document.text
-    assert "health warn" in [each.get("class") for each in document.all("div")]
-
-
-def test_a_failed_cycle_comes_before_all_else(tmp_path: Path) -> None:
-    visitor = Visitor(tmp_path, scenes.report([], dry_run=True))
-    visitor.status.problem = "KafkaUnavailable"
-    document = visitor.see("/")
-    assert "Failing the last cycle brought no plan: KafkaUnavailable" in document.text
-    assert "Last cycle 1 min ago, next try soon" in document.text
-    assert "health bad" in [each.get("class") for each in document.all("div")]
-
-
-def test_a_daemon_without_a_fresh_plan_is_late(tmp_path: Path) -> None:
-    visitor = Visitor(tmp_path, scenes.many_topics(1))
-    visitor.now_ms += 4 * INTERVAL_MS
-    text = visitor.see("/").text
-    assert "Late no complete cycle within 3 intervals" in text
-    assert "Last cycle 21 min ago, next due" in text
-
-
-def test_failed_deletions_are_said(tmp_path: Path) -> None:
-    at = TopicPartition("orders", 0)
-    failed = DeletionOutcome(*at, Outcome.FAILED, error="NOT_LEADER: it moved")
-    report = scenes.report([scenes.partition("orders", 0, committed=9)], outcomes={at: failed})
-    text = Visitor(tmp_path, report).see("/").text
-    assert "Deletions not done 1 of 1 deletions not done: NOT_LEADER: it moved" in text
-    assert "1 failed" in text
-
-
-def test_a_plan_of_which_the_guard_leaves_nothing_is_no_health(tmp_path: Path) -> None:
-    held = replace(scenes.partition("orders", 0, Reason.EVIDENCE_CHANGED), detail="a group is gone")
-    visitor = Visitor(tmp_path, scenes.report([held]))
-    document = visitor.see("/")
-    assert "Healthy" not in document.text
-    sentence = "Deletions not done 1 of 1 deletions not done: the guard turned it down: a group is"
-    assert sentence in document.text
-    assert "health bad" in [each.get("class") for each in document.all("div")]  # none was ever done
-
-    visitor.status.publish(scenes.many_topics(1))
-    visitor.status.publish(scenes.report([held]))
-    assert "health warn" in [each.get("class") for each in visitor.see("/").all("div")]
-
-
-def test_a_cycle_with_an_offline_log_directory_is_no_health(tmp_path: Path) -> None:
-    offline = ("/a of broker 1: KAFKA_STORAGE_ERROR", "/b of broker 1: KAFKA_STORAGE_ERROR")
-    report = replace(scenes.many_topics(1), disk=DiskReport(problems=offline))
-    document = Visitor(tmp_path, report).see("/")
-    assert "Healthy" not in document.text
-    assert "health warn" in [each.get("class") for each in document.all("div")]
-    assert all(document.text.count(f"Disks {each}") == 1 for each in offline)
-
-
-def test_a_cycle_that_failed_after_it_had_deleted_is_said(tmp_path: Path) -> None:
-    report = replace(scenes.many_topics(1), failure=StateError("the disk is full"))
-    text = Visitor(tmp_path, report).see("/").text
-    assert "Failing the last cycle failed after it had deleted already" in text
-    assert "the cycle failed: StateError: the disk is full" in text
-
-
-def test_stuck_retention_is_said(tmp_path: Path) -> None:
-    text = Visitor(tmp_path, scenes.plausible()).see("/").text
-    assert "Retention stuck on prices.ticks-2 its move to /data-2 on broker 1" in text
-
-
 def test_a_damaged_audit_log_leaves_the_page_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "audit.db").write_bytes(b"\0" * 8192)
     visitor = Visitor(tmp_path, scenes.many_topics(1))
@@ -304,37 +191,6 @@ def test_two_thousand_partitions_are_rendered_quickly(tmp_path: Path, report: ob
     visitor = Visitor(tmp_path, report)
     visitor.get("/")  # templates are compiled
     assert visitor.cpu_seconds_of("/", lambda: visitor.status.publish(report)) < 0.2
-
-
-def test_what_was_not_deleted_does_not_count_as_freed(tmp_path: Path) -> None:
-    rows = [scenes.partition("orders", number, committed=850) for number in range(2)]
-    at = TopicPartition("orders", 1)
-    failed = DeletionOutcome(*at, Outcome.UNKNOWN, error="it timed out")
-    text = Visitor(tmp_path, scenes.report(rows, outcomes={at: failed})).see("/").text
-    assert "The last cycle will free 1.0 MiB 850 records, predicted" in text
-    assert "orders 2 delete 1 unknown 1.0 MiB 850 of 2,000" in text
-
-
-def test_bytes_that_are_not_known_are_not_none(tmp_path: Path) -> None:
-    row = replace(scenes.partition("orders", 0, committed=850), predicted_bytes=None)
-    text = Visitor(tmp_path, scenes.report([row])).see("/").text
-    assert "The last cycle will free \N{EM DASH} 850 records" in text
-
-
-def test_where_not_every_group_counts_the_page_and_the_topics_own_say_so(tmp_path: Path) -> None:
-    row = replace(scenes.partition("orders", 0, committed=400), only_groups="<b>|search")
-    visitor = Visitor(tmp_path, scenes.report([row]))
-    sentence = "On orders only groups that match <b>|search count (groups.only): what any other"
-    assert sentence in visitor.see("/").text
-    assert sentence in visitor.see("/topics/orders").text
-
-
-def test_what_speaks_for_readers_that_commit_nothing_is_said(tmp_path: Path) -> None:
-    report = scenes.report([scenes.partition("orders", 0, committed=400)])
-    sign = "topic heartbeats is MirrorMaker 2's, which reads topics without committing"
-    assert "Unseen readers" not in Visitor(tmp_path, report).see("/").text
-    text = Visitor(tmp_path, replace(report, unseen=(sign,))).see("/").text
-    assert f"Unseen readers there may be some: {sign}" in text
 
 
 def test_each_disk_says_what_is_left_and_one_under_pressure_what_is_done_for_it(
@@ -363,3 +219,74 @@ def test_each_disk_says_what_is_left_and_one_under_pressure_what_is_done_for_it(
 
 def test_where_no_broker_tells_its_space_there_are_no_disks(tmp_path: Path) -> None:
     assert "Disks" not in Visitor(tmp_path, scenes.many_topics(1)).see("/").text
+
+
+def situations(folder: Path) -> Iterator[tuple[str, Visitor]]:
+    """What the first page may have to say, each with a daemon's state of its own."""
+
+    def visitor(report: CycleReport | None, **keeper: HistoryKeeper) -> Visitor:
+        state_dir = folder / str(next(numbers))
+        state_dir.mkdir()
+        return Visitor(state_dir, report, **keeper)
+
+    numbers = count()
+    few = scenes.many_topics(1)
+    at = TopicPartition("orders", 0)
+    row = scenes.partition("orders", 0, committed=850)
+    gone = replace(scenes.partition("orders", 0, Reason.EVIDENCE_CHANGED), detail="a group is gone")
+    failed = DeletionOutcome(*at, Outcome.FAILED, error="NOT_LEADER: it moved")
+    unknown = DeletionOutcome("orders", 1, Outcome.UNKNOWN, error="it timed out")
+    offline = ("/a of broker 1: KAFKA_STORAGE_ERROR", "/b of broker 1: KAFKA_STORAGE_ERROR")
+
+    yield "before the first cycle", visitor(None)
+    yield "healthy", visitor(few)
+    yield "dry run", visitor(scenes.report([row], dry_run=True))
+    named = settings(folder).model_copy(update={"metrics": MetricSettings(cluster="orders")})
+    yield "a named cluster", visitor(few, keeper=HistoryKeeper(named))
+    paused = visitor(few)
+    write_pause(folder / "4", Pause("incident 12", "2026-11-21T15:00:00Z", "root"))
+    yield "paused", paused
+    incomplete = visitor(few)
+    incomplete.status.publish(scenes.report([unreadable("orders")], problems=("broker 2 is down",)))
+    yield "incomplete", incomplete
+    failing = visitor(scenes.report([], dry_run=True))
+    failing.status.problem = "KafkaUnavailable"
+    yield "failing", failing
+    late = visitor(few)
+    late.now_ms += 4 * INTERVAL_MS
+    yield "late", late
+    yield "a failed deletion", visitor(scenes.report([row], outcomes={at: failed}))
+    two = [row, replace(row, partition=1)]
+    outcomes = {unknown.topic_partition: unknown}
+    yield "an unknown outcome", visitor(scenes.report(two, outcomes=outcomes))
+    yield "the guard leaves nothing, and never has", visitor(scenes.report([gone]))
+    after = visitor(few)
+    after.status.publish(scenes.report([gone]))
+    yield "the guard leaves nothing after a deletion", after
+    yield "offline disks", visitor(replace(few, disk=DiskReport(problems=offline)))
+    yield "failed after deletions", visitor(replace(few, failure=StateError("the disk is full")))
+    yield "unknown bytes", visitor(scenes.report([replace(row, predicted_bytes=None)]))
+    only = replace(row, only_groups="<b>|search")
+    sign = "topic heartbeats is MirrorMaker 2's, which reads topics without committing"
+    yield "readers that don't count", visitor(replace(scenes.report([only]), unseen=(sign,)))
+    yield "a plausible cluster", visitor(scenes.plausible())
+
+
+PARTS = re.compile(
+    r"to the content retentiond (?P<head>.*?) ?Plan as JSON Metrics Readiness Pause refresh "
+    r"(?P<health>.*) Status of retentiond (?P<figures>.*?)"
+    r"( History .*? most of the rest (?P<topics>.*) Cycle .*)?( This page only shows.*|$)"
+)
+"""Of the first page's text: the cluster, how it goes, the figures, and the topics."""
+
+
+def test_how_it_goes_is_said_in_words(tmp_path: Path, golden: Golden) -> None:
+    """tests/golden/page: each line is a part of the page."""
+    said = []
+    for title, visitor in situations(tmp_path):
+        page = visitor.see("/")
+        health = [each for div in page.all("div") if "health" in (each := div.get("class") or "")]
+        parts = PARTS.search(page.text)
+        assert parts is not None
+        said += [f"=== {title}: {', '.join(health)}", *filter(None, parts.groupdict().values()), ""]
+    golden("page/overview.txt", "\n".join(said))
