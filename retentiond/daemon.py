@@ -20,6 +20,7 @@ from prometheus_client.registry import CollectorRegistry
 from retentiond import garbage_collection
 from retentiond.clock import ClockChanges, Stop, Stopped, now_ms
 from retentiond.config import Config
+from retentiond.config.files import ConfigFiles
 from retentiond.engine import Engine, build_versions
 from retentiond.errors import (
     ConfigError,
@@ -35,7 +36,7 @@ from retentiond.history.hourly import Hourly
 from retentiond.history.keeper import HistoryKeeper
 from retentiond.kafka.cluster import Observer
 from retentiond.kafka.settings.certificate_expiry import certificate_expiry_s
-from retentiond.reload import Reload
+from retentiond.reload import Reading, Reload
 from retentiond.schedule import EveryInterval, background_scheduler
 from retentiond.state.audit_file import log_bytes, oldest_entry_s
 from retentiond.state.operator_actions import read_pause
@@ -72,29 +73,33 @@ FIRST_RETRY_S = 1.0
 MOST_DOUBLINGS = 20
 """Twelve days: beyond any interval that an operator means."""
 
+LOOK_S = 5.0
+"""How long a cycle waits for the look at the files of the configuration."""
+
 CYCLE_JOB = "cycle"
 
 RELOAD_SIGNAL = int(signal.SIGHUP)
 
 
 class Daemon:
-    """Runs cycles until a signal ends it. ``load`` reads the configuration anew, on SIGHUP;
+    """Runs cycles until a signal ends it. ``read`` reads the configuration again;
     ``date`` gives the host's time in epoch seconds, ``clock`` seconds that go on evenly."""
 
     def __init__(
         self,
         config: Config,
-        load: Callable[[], Config],
+        read: Callable[[], Reading],
         state: State,
         *,
+        files: ConfigFiles | None = None,
         make_engine: Callable[[Config, Stop, Observer], Engine] = Engine,
         make_scheduler: Callable[[], Any] = background_scheduler,
         date: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
         signals: queue.SimpleQueue[int] | None = None,
     ) -> None:
-        """``signals``: those that came before."""
-        self._reload = Reload(load, self._take_over, self._refuse, clock)
+        """``files``: those of ``config``. ``signals``: those that came before."""
+        self._reload = Reload(read, self._take_over, self._refuse, clock, files)
         self._state, self._state_dir = state, config.state_dir
         self._make_engine = make_engine
         self._log = structlog.get_logger()
@@ -119,6 +124,7 @@ class Daemon:
         raise_open_files()
         self._status = DaemonStatus(config.schedule.interval_ms, clock)
         self._status.pressure_interval_ms = config.schedule.under_pressure_ms
+        self._status.unreadable = config.unreadable
         self._clock = ClockChanges(date, clock)
         figures.is_ready = lambda: self._status.unready() is None
         figures.audit_log_bytes = lambda: log_bytes(config.state_dir)
@@ -145,6 +151,7 @@ class Daemon:
         self._engine.warm_up()
         self._schedule(self._engine.config)
         self._log.info(logs.STARTED, **self._facts())
+        self._tell_of_unreadable(self._in_force)
         self._scheduler.start()
         while (number := self._next_signal()) == RELOAD_SIGNAL:
             self._reload.begin()
@@ -161,7 +168,7 @@ class Daemon:
             with suppress(queue.Empty):
                 return self._signals.get(timeout=SIGNAL_POLL_S)
             self._follow_clock()
-            self._reload.give_up_late()
+            self._reload.go_on()
 
     def _observe(self, api: str, result: str, seconds: float) -> None:
         """A request to Kafka has ended: whoever waits for it goes on."""
@@ -233,6 +240,8 @@ class Daemon:
         spark_s = self._in_force.spark.timeout_ms / 1000
         self._status.stuck_after_s = STUCK_S + 2 * spark_s
         self._status.heartbeat(at_work=True)
+        if self._in_force.reload.watch and not self._stop.is_set():
+            self._reload.look(LOOK_S)
         try:
             has_finished = self._cycle()
             if has_finished:  # begins only now: whoever waits for idle next waits for it, too
@@ -357,6 +366,13 @@ class Daemon:
             files_added=sorted(now - before),
             files_removed=sorted(before - now),
         )
+        self._tell_of_unreadable(config)
+
+    def _tell_of_unreadable(self, config: Config) -> None:
+        for each in config.unreadable:
+            self._log.error(
+                logs.POLICY_UNREADABLE, file=each.name, owner=each.owner, error=each.problem
+            )
 
     def _refuse(self, error: ConfigError) -> None:
         self._metrics.daemon.reload_succeeded = False
@@ -366,6 +382,7 @@ class Daemon:
         self._in_force = config
         self._status.interval_ms = config.schedule.interval_ms
         self._status.pressure_interval_ms = config.schedule.under_pressure_ms
+        self._status.unreadable = config.unreadable
         self._metrics.observe_config(config)
         self._schedule(config)
 

@@ -86,6 +86,7 @@ class Reason(StrEnum):
     NOT_DELETABLE = "not_deletable"
     RETENTION_EXCEEDS_FORCED = "retention_exceeds_forced"
     POLICY_CONFLICT = "policy_conflict"
+    POLICY_UNREADABLE = "policy_unreadable"
     OPEN_TRANSACTION = "open_transaction"
     EVIDENCE_CHANGED = "evidence_changed"
     LIMIT_REACHED = "limit_reached"
@@ -272,6 +273,13 @@ class PlanRow:
             "the main file does",
             audit="",
             in_history=True,
+        ),
+    )
+    fence: str | None = field(
+        default=None,
+        metadata=said(
+            TEXT,
+            "the policy file whose fence the topic is in (not kept in the audit log); null: none",
         ),
     )
     binding_since: str | None = field(

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from retentiond.config import PolicyConflict, TopicPolicy
+from retentiond.config import NoPolicy, TopicPolicy
 from retentiond.kafka.interface import TopicConfig
 from retentiond.model import Failure, GroupKind, TopicPartition
 
@@ -83,7 +83,7 @@ class TopicReading:
     """One enabled topic. ``failure``: why its id, its configs or its metadata can't be read."""
 
     name: str
-    policy: TopicPolicy | PolicyConflict
+    policy: TopicPolicy | NoPolicy
     topic_id: str | None
     is_internal: bool
     cleanup_policy: frozenset[str]  # of "delete", "compact"

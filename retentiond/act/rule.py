@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TypeGuard
 
 from retentiond.act.evidence import Evidence
-from retentiond.config import PolicyConflict, TopicPolicy
+from retentiond.config import NoPolicy, TopicPolicy
 from retentiond.formatting import say_many, say_negative_commit, say_reader, say_verb
 from retentiond.model import TopicPartition
 from retentiond.snapshot import PartitionReading, TopicReading
@@ -42,8 +42,8 @@ def policy_of(evidence: Evidence, topic: str) -> TopicPolicy:
     reading = evidence.topics.get(topic)
     if reading is None:
         raise Objection("the topic is not there")
-    if isinstance(reading.policy, PolicyConflict):
-        raise Objection(f"the policy contradicts itself: {', '.join(reading.policy.places)}")
+    if isinstance(reading.policy, NoPolicy):
+        raise Objection(f"the topic has no policy: {reading.policy.sentence}")
     return reading.policy
 
 
@@ -87,13 +87,13 @@ def check_topic(evidence: Evidence, topic: str) -> tuple[str, ...]:
 
 
 def counting(evidence: Evidence, topic: str, groups: Iterable[str]) -> tuple[str, ...]:
-    """The groups without those that the topic's policy excludes, sorted by name. A policy that
-    contradicts itself excludes none."""
+    """The groups without those that the topic's policy excludes, sorted by name. A topic without a
+    policy excludes none."""
     policy = evidence.topics[topic].policy
     return tuple(
         group_id
         for group_id in sorted(groups)
-        if isinstance(policy, PolicyConflict) or not policy.excludes(_name(evidence, group_id))
+        if isinstance(policy, NoPolicy) or not policy.excludes(_name(evidence, group_id))
     )
 
 

@@ -104,13 +104,13 @@ def check(  # noqa: PLR0917 - typer hands each option over by its name
         typer.echo(shipped(EXAMPLE if example else SCHEMA), nl=False)
         return
     path = set_up(context, config, debug)
-    loaded = load(path, secrets=not no_secrets)
+    loaded = load(path, secrets=not no_secrets, whole=True)
     if against is None:
         _say_what_it_means(path, loaded, no_secrets)
         return
     from retentiond.config import differences
 
-    found = differences(load(against, "--against", secrets=not no_secrets), loaded)
+    found = differences(load(against, "--against", secrets=not no_secrets, whole=True), loaded)
     _show(found, output)
     if exit_code and found:
         raise typer.Exit(SOMETHING_FOUND)
@@ -173,6 +173,12 @@ def _meanings(config: Config) -> Iterator[str]:
                 f"{say_many(len(policies), 'entry', 'entries')}, "
                 f"{say_count(sum(policy.enabled is True for policy in policies))} enabled."
             )
+            if fence := config.fences.of(file):
+                asked = f", with {fence.conditions}" if fence.conditions else ""
+                yield (
+                    f"{file} is fenced: only it can say anything about {fence.topics}, and it can "
+                    f"say nothing about others{asked}."
+                )
         alike: dict[str, list[str]] = {}
         for _, (topics, sentence) in entries:
             meaning = INTERNAL if topics in INTERNAL_TOPICS else sentence

@@ -113,8 +113,8 @@ def look_at_unmanaged(path: Path, wanted: FirstLookOptions) -> CycleReport | Non
 
     Raises `UsageError` and `ConfigError` before anything is asked of the cluster.
     """
-    if wanted.owner is not None and not wanted.owner.strip():
-        raise UsageError(f"{OWNER} is empty; say who is asked about these topics")
+    if wanted.owner is not None and not (wanted.owner.strip() and wanted.owner.isprintable()):
+        raise UsageError(f"{OWNER} can't be shown; say in words who is asked about these topics")
     config = load(path, none_yet=True)
     retention_ms = _retention_ms(config, wanted)
     is_asked = matching(wanted.topics)
@@ -241,7 +241,7 @@ def _say_policy_file(
     path: Path, configuration: Path, config: Config, look: FirstLook, owner: str
 ) -> None:
     enabled = sum(look.why_not_enabled(topic) is None for topic in look.topics)
-    if leads_to(config.policies or (), configuration.parent, path):
+    if leads_to(config, configuration.parent, path):
         then = f"policies in {configuration} leads to it, so the next reload takes it"
         then += "." if config.dry_run else ", and what it enables is deleted from (dry_run: false)."
     else:

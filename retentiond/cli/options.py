@@ -22,6 +22,7 @@ from retentiond.formatting import parse_duration, parse_time
 
 if TYPE_CHECKING:
     from retentiond.config import Config
+    from retentiond.config.files import ConfigFiles
     from retentiond.engine import Engine
     from retentiond.kafka.settings.properties import ClientSettings
 
@@ -257,10 +258,17 @@ def one_engine(
 
 
 def load(
-    path: Path, option: str = "--config", *, secrets: bool = True, none_yet: bool = False
+    path: Path,
+    option: str = "--config",
+    *,
+    secrets: bool = True,
+    none_yet: bool = False,
+    whole: bool = False,
+    tell: Callable[[ConfigFiles], None] = lambda _files: None,
 ) -> Config:
     """The configuration, checked for both Kafka clients too. ``option``: what names the file.
-    ``none_yet``: ``policies`` may lead to no file.
+    ``none_yet``: ``policies`` may lead to no file. ``whole``: a bad fenced file is an error, too.
+    ``tell`` gets the files that were read.
     Without ``secrets`` it asks for no variable and no file. Clients' properties that need one are
     then checked one by one, and not together. Raises `ConfigError`."""
     from retentiond import config as configuration
@@ -268,8 +276,10 @@ def load(
     from retentiond.kafka.settings.properties import refuse_wrong, translate
 
     config = configuration.load(
-        path, os.environ if secrets else None, option=option, none_yet=none_yet
+        path, os.environ if secrets else None, option=option, none_yet=none_yet, tell=tell
     )
+    if whole and config.unreadable:
+        raise config.unreadable[0].error
     inherited = (config.defaults.groups and config.defaults.groups.external) or ()
     places = (
         (

@@ -7,13 +7,23 @@ import queue
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from retentiond.cli.options import ConfigPath, Debug, Output, load, one_engine, set_up
 from retentiond.cli.output.streams import settled
-from retentiond.errors import HistoryUnavailable, StateError, StateOfOtherCluster, UsageError
+from retentiond.errors import (
+    ConfigError,
+    HistoryUnavailable,
+    StateError,
+    StateOfOtherCluster,
+    UsageError,
+)
+
+if TYPE_CHECKING:
+    from retentiond.config.files import ConfigFiles
+    from retentiond.reload import Reading
 
 
 def run(
@@ -55,11 +65,23 @@ def run_daemon(path: Path) -> None:
     signals: queue.SimpleQueue[int] = queue.SimpleQueue()
     # Until the daemon listens: a file that changes behind its first reading is read again.
     signal.signal(signal.SIGHUP, lambda number, _: signals.put(number))
-    loaded = load(path)
+    loaded, files = _read(path)
+    if isinstance(loaded, ConfigError):
+        raise loaded
     with open_state(loaded.state_dir) as state:
-        ended = Daemon(loaded, lambda: load(path), state, signals=signals).run()
+        ended = Daemon(loaded, lambda: _read(path), state, files=files, signals=signals).run()
         if not ended:  # and before the state is closed: somebody may still be writing it
             _end_at_once(0)
+
+
+def _read(path: Path) -> Reading:
+    from retentiond.reload import Reading
+
+    files: list[ConfigFiles] = []
+    try:
+        return Reading(load(path, tell=files.append), *files)
+    except ConfigError as error:
+        return Reading(error, *files)
 
 
 def run_once(path: Path, output: Output) -> bool:

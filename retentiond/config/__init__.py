@@ -8,7 +8,7 @@ from retentiond.config.client_properties import Properties
 from retentiond.config.config import Config, Http, Limits, Schedule, Spark, describe
 from retentiond.config.differences import Difference, differences
 from retentiond.config.external_reader import ExternalReader
-from retentiond.config.policy import PolicyConflict
+from retentiond.config.no_policy import NoPolicy, PolicyConflict, PolicyUnreadable
 from retentiond.config.reader import load, parse
 from retentiond.config.settings import TopicPolicy
 
@@ -18,7 +18,9 @@ __all__ = [
     "ExternalReader",
     "Http",
     "Limits",
+    "NoPolicy",
     "PolicyConflict",
+    "PolicyUnreadable",
     "Properties",
     "Schedule",
     "Spark",

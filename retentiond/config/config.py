@@ -10,7 +10,9 @@ from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 
 from retentiond.config.client_properties import KafkaProperties, Properties, PropertyMap, Users
 from retentiond.config.disk_pressure import DiskPressureOrNull
-from retentiond.config.policy import Policies, PolicyConflict, PolicyEntry, work_out_policies
+from retentiond.config.fences import Fence, Fences, PlacedFence, PolicyFiles
+from retentiond.config.no_policy import NoPolicy, UnreadableFile
+from retentiond.config.policy import Policies, PolicyEntry, work_out_policies
 from retentiond.config.price import PriceOrNull
 from retentiond.config.rules import PolicyFile, TopicEntry, TopicRules
 from retentiond.config.settings import TopicPolicy, sentence
@@ -22,7 +24,6 @@ from retentiond.config.values import (
     Flag,
     Folder,
     FolderOrStore,
-    Globs,
     Interval,
     Port,
     Section,
@@ -143,6 +144,12 @@ class MetricSettings(Section):
     """Whether there are series for each partition. Series for each topic are always there."""
 
 
+class Reloading(Section):
+    watch: Flag = False
+    """Whether the daemon reads the configuration again by itself once its files have changed. It
+    looks at them before each cycle, and takes what has stayed the same for five seconds."""
+
+
 class AuditLog(Section):
     keep_ms: DurationOrNull = Field(
         default=400 * DAY_MS, alias="keep", json_schema_extra={"default": "400d"}
@@ -200,6 +207,9 @@ class Config(Section):
     history: History = Field(default_factory=History)
     """What each cycle saw, kept so that a policy can be tried on the past."""
 
+    reload: Reloading = Field(default_factory=Reloading)
+    """When the daemon reads the configuration again, besides at a SIGHUP."""
+
     audit: AuditLog = Field(default_factory=AuditLog)
     """How long entries of the audit log are kept, and how much room they may take."""
 
@@ -210,9 +220,9 @@ class Config(Section):
     """The topics that the policy covers; any other topic is left alone. Required, unless `policies`
     names files that have them."""
 
-    policies: Globs | None = None
-    """Policy files of teams, by a glob or a list of globs, relative to this file. Each has `owner`,
-    `topics` and, optionally, `defaults`."""
+    policies: PolicyFiles | None = None
+    """Policy files of teams, relative to this file: a glob, or a list of globs and of files with
+    their fences. Each file has `owner`, `topics` and, optionally, `defaults`."""
 
     _policies: Policies = PrivateAttr()
 
@@ -244,9 +254,24 @@ class Config(Section):
             for each in self.entries
         )
 
-    def add_files(self, files: Iterable[PolicyFile]) -> None:
+    @property
+    def fences(self) -> Fences:
+        return Fences(
+            tuple(
+                PlacedFence(f"policies[{index}]", each)
+                for index, each in enumerate(self.policies or ())
+                if isinstance(each, Fence)
+            )
+        )
+
+    def add_files(self, files: Iterable[PolicyFile | UnreadableFile]) -> None:
         """Raises ConfigError, which names file and path, where entries contradict each other."""
-        self._policies = work_out_policies(self.defaults, self.topics, files)
+        self._policies = work_out_policies(self.defaults, self.topics, files, self.fences)
+
+    @property
+    def unreadable(self) -> tuple[UnreadableFile, ...]:
+        """The fenced files that can't be used: the topics of their fences are held."""
+        return self._policies.unreadable
 
     def looking_at(self, entries: Iterable[TopicEntry]) -> Self:
         """It with these entries in place of all others. It deletes nothing and has no limits."""
@@ -259,7 +284,7 @@ class Config(Section):
         """As `Policies.of_entries_about`."""
         return self._policies.of_entries_about(topic)
 
-    def policy_for(self, topic: str) -> TopicPolicy | PolicyConflict | None:
+    def policy_for(self, topic: str) -> TopicPolicy | NoPolicy | None:
         """The policy of an enabled topic; None where nothing enables it."""
         return self._policies.policy_for(topic)
 

@@ -160,6 +160,8 @@ def _of_settings(before: Config, after: Config) -> Iterator[Difference]:
 
 
 def _effect(setting: str, before: Any, after: Any) -> Effect:
+    if setting.startswith("policies.") and setting.endswith(".topics"):
+        return Effect.UNKNOWN  # a fence decides whose entries count for its topics
     if setting not in _EFFECTS:
         return Effect.NONE
     unknown = is_unknown((before, after))
@@ -168,8 +170,11 @@ def _effect(setting: str, before: Any, after: Any) -> Effect:
 
 def _flat(config: Config) -> dict[str, Any]:
     document = config.model_dump(by_alias=True, exclude=_ABOUT_TOPICS, warnings=False)
-    if not is_unknown(config.policies):
-        del document["policies"]  # their entries are compared
+    if not is_unknown(config.policies):  # their entries are compared
+        document["policies"] = {
+            each.file: each.fence.model_dump(by_alias=True, mode="json", exclude={"file"})
+            for each in config.fences.every
+        }
     unmasked = {"kafka": config.kafka, "spark": {**document["spark"], "conf": config.spark.conf}}
     users = config.http.basic_auth or {}
     unmasked["http"] = {**document["http"], "basic_auth": users}

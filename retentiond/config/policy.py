@@ -8,38 +8,24 @@ treat it differently are a conflict, never a guess.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from retentiond.config.rules import GroupRules, PolicyFile, TopicEntry, TopicRules
+from retentiond.config.fences import NO_FENCES, Fences
+from retentiond.config.no_policy import (
+    FILE_END,
+    NoPolicy,
+    PolicyConflict,
+    PolicyUnreadable,
+    UnreadableFile,
+    refusal,
+)
+from retentiond.config.rules import PRESSURE, GroupRules, PolicyFile, TopicEntry, TopicRules
 from retentiond.config.settings import TopicPolicy, refined
 from retentiond.config.values import is_unknown
 from retentiond.errors import ConfigError
 from retentiond.formatting import listed, say_duration
-
-_FILE = ": "
-"""Between a policy file and the entry in it."""
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyConflict:
-    """Patterns match the topic that would treat it differently; ``sources`` are their entries, with
-    their files."""
-
-    sources: tuple[str, ...]
-    owner: str | None = None
-
-    @property
-    def places(self) -> tuple[str, ...]:
-        """The sources in words: beside a team's file, the main file is named too."""
-        if not any(_FILE in each for each in self.sources):
-            return self.sources
-        return tuple(each if _FILE in each else f"the main file's {each}" for each in self.sources)
-
-    def excludes(self, group_id: str) -> bool:
-        """No group: as long as nobody knows how the topic is to be treated, each counts."""
-        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +34,7 @@ class PolicyEntry:
 
     entry: TopicEntry
     policy: TopicPolicy
+    fences: Fences = NO_FENCES
 
     @property
     def source(self) -> str:
@@ -57,7 +44,7 @@ class PolicyEntry:
     @property
     def file(self) -> str:
         """The team's file that has it; empty: the main file."""
-        return self.source.rpartition(_FILE)[0]
+        return self.source.rpartition(FILE_END)[0]
 
     @property
     def about(self) -> tuple[str, bool]:
@@ -92,6 +79,7 @@ class PolicyEntry:
             pattern is not None
             and pattern.fullmatch(topic)
             and not any(regex.fullmatch(topic) for regex in exceptions)
+            and ((self.switches_off and not self.file) or self.fences.let(self.file, topic))
         )
 
 
@@ -101,21 +89,27 @@ class Policies:
 
     entries: tuple[PolicyEntry, ...]  # the main file's first, disabled ones included
     files: tuple[str, ...]  # the teams' files, by name
+    fences: Fences
+    unreadable: tuple[UnreadableFile, ...]  # fenced files that can't be used
     _by_name: dict[str, PolicyEntry]
     _by_pattern: tuple[PolicyEntry, ...]
-    _of_topics: dict[str, TopicPolicy | PolicyConflict | None] = field(
+    _of_topics: dict[str, TopicPolicy | NoPolicy | None] = field(
         default_factory=dict, repr=False, compare=False
     )
 
-    def policy_for(self, topic: str) -> TopicPolicy | PolicyConflict | None:
+    def policy_for(self, topic: str) -> TopicPolicy | NoPolicy | None:
         """The policy of an enabled topic; None where nothing enables it. Worked out once."""
         if topic not in self._of_topics:
             self._of_topics[topic] = self._work_out(topic)
         return self._of_topics[topic]
 
     def matches(self, topic: str) -> bool:
-        """Whether an entry is about the topic, be it that it switches it off."""
-        return topic in self._by_name or any(each.matches(topic) for each in self._by_pattern)
+        """Whether an entry is about the topic, be it that it switches it off, or may be."""
+        return (
+            topic in self._by_name
+            or any(each.matches(topic) for each in self._by_pattern)
+            or self._held_by_fences(topic) is not None
+        )
 
     def of_entries_about(self, topic: str) -> tuple[TopicPolicy, ...]:
         """The different policies of the entries about the topic: those that enable it, or else all
@@ -126,12 +120,14 @@ class Policies:
         enabling = [policy for policy in policies if policy.enabled] or policies
         return tuple(each for at, each in enumerate(enabling) if each not in enabling[:at])
 
-    def _work_out(self, topic: str) -> TopicPolicy | PolicyConflict | None:
+    def _work_out(self, topic: str) -> TopicPolicy | NoPolicy | None:
         if exact := self._by_name.get(topic):
             return exact.policy if exact.policy.enabled else None
         matching = [each for each in self._by_pattern if each.matches(topic)]
         if any(each.switches_off for each in matching):
             return None
+        if (held := self._held_by_fences(topic)) is not None:
+            return held
         policies = [each.policy for each in matching]
         if not any(policy.enabled for policy in policies):
             return None
@@ -141,8 +137,18 @@ class Policies:
         sources = tuple(each.source for each in matching)
         owner = _owners(policies)
         if any(policy != first for policy in others):
-            return PolicyConflict(sources, owner)
+            return PolicyConflict(sources, owner, first.fence)
         return replace(first, sources=sources, owner=owner)
+
+    def _held_by_fences(self, topic: str) -> NoPolicy | None:
+        """Why nobody knows how a topic in a fence is to be treated."""
+        around = self.fences.around(topic)
+        if len(around) > 1:
+            return PolicyConflict(tuple(f"{each.place} ({each.file})" for each in around))
+        for each in self.unreadable:
+            if around and around[0].file == each.name:
+                return PolicyUnreadable(each.name, each.problem, each.owner or None)
+        return None
 
 
 def _owners(policies: Iterable[TopicPolicy]) -> str | None:
@@ -152,26 +158,55 @@ def _owners(policies: Iterable[TopicPolicy]) -> str | None:
 
 
 def work_out_policies(
-    defaults: TopicRules, topics: Iterable[TopicEntry], files: Iterable[PolicyFile] = ()
+    defaults: TopicRules,
+    topics: Iterable[TopicEntry],
+    files: Iterable[PolicyFile | UnreadableFile] = (),
+    fences: Fences = NO_FENCES,
 ) -> Policies:
-    """Raises ConfigError where entries contradict each other or themselves."""
+    """Raises ConfigError where entries contradict each other, themselves or a fence. In a fenced
+    file that makes the file unreadable."""
     every_topic = refined(TopicPolicy(), defaults)
     of_main = ("defaults", defaults)
     _refuse_namesakes(*of_main)
-    entries = list(_entries(every_topic, [of_main], topics))
+    entries = list(_entries(every_topic, [of_main], topics, fences))
+    by_name = _by_name(entries, {})
     names: list[str] = []
+    unreadable: list[UnreadableFile] = []
     for file in files:
         names.append(file.name)
-        of_file = (f"{file.name}{_FILE}defaults", file.defaults)
-        _refuse_namesakes(*of_file)
-        every_of_file = replace(refined(every_topic, file.defaults), owner=file.owner)
-        entries += _entries(every_of_file, [of_main, of_file], file.topics, file.name)
+        if isinstance(file, UnreadableFile):
+            unreadable.append(file)
+            continue
+        try:
+            of_file = _of_file(every_topic, of_main, file, fences)
+            by_name |= _by_name(of_file, by_name)
+        except ConfigError as error:
+            if fences.of(file.name) is None:
+                raise
+            unreadable.append(UnreadableFile.because_of(error, file.name, file.owner))
+        else:
+            entries += of_file
     return Policies(
         tuple(entries),
         tuple(names),
-        _by_name(entries),
+        fences,
+        tuple(unreadable),
+        by_name,
         tuple(each for each in entries if each.entry.pattern is not None),
     )
+
+
+def _of_file(
+    every_topic: TopicPolicy, of_main: _Rules, file: PolicyFile, fences: Fences
+) -> list[PolicyEntry]:
+    defaults = f"{file.name}{FILE_END}defaults"
+    _refuse_namesakes(defaults, file.defaults)
+    of_file = replace(refined(every_topic, file.defaults), owner=file.owner)
+    if fence := fences.of(file.name):
+        of_file = replace(of_file, fence=file.name)
+        fence.refuse_forbidden(file.defaults, defaults)
+    rules = [of_main, (defaults, file.defaults)]
+    return list(_entries(of_file, rules, file.topics, fences, file.name))
 
 
 _Rules: TypeAlias = tuple[str, TopicRules]
@@ -183,30 +218,47 @@ def _entries(
     every_topic: TopicPolicy,
     defaults: list[_Rules],
     topics: Iterable[TopicEntry],
-    file: str | None = None,
+    fences: Fences,
+    file: str = "",
 ) -> Iterator[PolicyEntry]:
     """``defaults``: those of the main file, and of the entry's own file where that is another."""
+    fence = fences.of(file)
     for index, entry in enumerate(topics):
         at = f"topics[{index}]"
-        source = f"{file}{_FILE}{at}" if file else at
+        source = f"{file}{FILE_END}{at}" if file else at
         rules = [*defaults, (source, entry)]
         _refuse_contradiction(rules)
         _refuse_namesakes(source, entry)
         policy = refined(every_topic, entry)
         _refuse_longer_pressure(policy, rules)
-        yield PolicyEntry(entry, replace(policy, owner=every_topic.owner, sources=(source,)))
+        _refuse_across_a_fence(entry, source, fences, file)
+        if fence is not None:
+            fence.refuse_forbidden(entry, source)
+            fence.refuse_short(policy, rules[1:])
+        policy = replace(
+            policy, owner=every_topic.owner, fence=every_topic.fence, sources=(source,)
+        )
+        yield PolicyEntry(entry, policy, fences)
 
 
-def _refusal(message: str, place: str) -> ConfigError:
-    """The error about a place, with its file."""
-    file, _, path = place.rpartition(_FILE)
-    return ConfigError(message, path=path, file=file or None)
+def _refuse_across_a_fence(entry: TopicEntry, source: str, fences: Fences, file: str) -> None:
+    """Refuses an exact name outside its file's fence, or inside another file's."""
+    if entry.name is None or is_unknown(entry.name):
+        return
+    for each in fences.every:
+        if (entry.name in each) != (each.file == file):
+            side = "inside" if each.file == file else "outside"
+            raise refusal(
+                f"expected a topic {side} {each}, not {entry.name}; take the entry out, or change "
+                "the fence",
+                f"{source}.name",
+            )
 
 
 def _seen_from(other: str, place: str) -> str:
     """The other place, as an error about ``place`` names it."""
-    file, _, path = other.rpartition(_FILE)
-    if file == place.rpartition(_FILE)[0]:
+    file, _, path = other.rpartition(FILE_END)
+    if file == place.rpartition(FILE_END)[0]:
         return path
     return other if file else f"the main file's {path}"
 
@@ -217,24 +269,27 @@ def _refuse_longer_pressure(policy: TopicPolicy, rules: list[_Rules]) -> None:
     if pressure_ms is None or is_unknown((pressure_ms, consumed_ms)) or pressure_ms <= consumed_ms:
         return
     by, key = next(
-        (by, key) for by, each in reversed(rules) if (key := each.key_of_pressure) is not None
+        (by, key) for by, each in reversed(rules) if (key := each.key_of_retention(PRESSURE))
     )
     source = _seen_from(rules[-1][0], by)
-    raise _refusal(
+    raise refusal(
         f"expected the consumed retention of {source} ({say_duration(consumed_ms) or 'none'}) or "
         f"less, not {say_duration(pressure_ms)}",
         f"{by}.{key}",
     )
 
 
-def _by_name(entries: Iterable[PolicyEntry]) -> dict[str, PolicyEntry]:
+def _by_name(
+    entries: Iterable[PolicyEntry], known: Mapping[str, PolicyEntry]
+) -> dict[str, PolicyEntry]:
+    """The entries of exact names, beside those that are ``known``."""
     found: dict[str, PolicyEntry] = {}
     for each in entries:
         if (name := each.entry.name) is None:
             continue
-        if name in found:
-            other = _seen_from(found[name].source, each.source)
-            raise _refusal(
+        if first := known.get(name) or found.get(name):
+            other = _seen_from(first.source, each.source)
+            raise refusal(
                 f"expected one entry for the topic {name}, but {other} is another one; keep one",
                 f"{each.source}.name",
             )
@@ -248,7 +303,7 @@ def _refuse_namesakes(source: str, rules: TopicRules) -> None:
     names = [reader.name for reader in readers]
     for at, name in enumerate(names):
         if name in names[:at]:
-            raise _refusal(
+            raise refusal(
                 "another external reader here has this name; give each its own",
                 f"{source}.groups.external[{at}].name",
             )
@@ -274,7 +329,7 @@ def _refuse_contradiction(rules: list[_Rules]) -> None:
             return
         source = _seen_from(rules[-1][0], place)
         if only and not is_unknown(only) and not any(regex.fullmatch(group) for regex in only):
-            raise _refusal(
+            raise refusal(
                 f"expected {what} that counts for {source}, but "
                 f"{_seen_from(only_by, place)}.groups.only has no "
                 "pattern that matches this one; change one of the two",
@@ -282,7 +337,7 @@ def _refuse_contradiction(rules: list[_Rules]) -> None:
             )
         for index, regex in enumerate(excluded):
             if regex.fullmatch(group):
-                raise _refusal(
+                raise refusal(
                     f"expected {what} that counts for {source}, but "
                     f"{_seen_from(excluded_by, place)}.groups.exclude[{index}] excludes this one; "
                     "change one of the two",

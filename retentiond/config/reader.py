@@ -8,19 +8,30 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
-from pydantic_core import core_schema
+from pydantic_core import PydanticCustomError, core_schema
 
 from retentiond.config.config import Config
-from retentiond.config.document import Outside, dotted, read_document, shown, substitute
+from retentiond.config.document import (
+    Outside,
+    Scalar,
+    dotted,
+    read_document,
+    shown,
+    substitute,
+)
+from retentiond.config.fences import KINDS_OF_POLICY_FILES, Fence
 from retentiond.config.files import ConfigFiles, find
+from retentiond.config.no_policy import UnreadableFile
 from retentiond.config.rules import PolicyFile
-from retentiond.config.values import Section, is_unknown
+from retentiond.config.values import Section, is_unknown, not_blank
 from retentiond.errors import ConfigError
 from retentiond.state_places import SYSTEM_STATE_DIR
 
@@ -52,9 +63,11 @@ def load(
     *,
     option: str = "--config",
     none_yet: bool = False,
+    tell: Callable[[ConfigFiles], None] = lambda _files: None,
 ) -> Config:
     """The configuration in the file, which ``option`` names. ``environ`` None: what comes from
     outside the files is not asked for. ``none_yet``: a glob of ``policies`` may lead to no file.
+    ``tell`` gets the files that were read, also of a bad configuration.
     Raises ConfigError, which names file and key."""
     for _ in range(READINGS):
         outside = Outside(environ, ConfigFiles())
@@ -73,6 +86,7 @@ def load(
             "again once they are written",
             file=str(path),
         )
+    tell(outside.files)
     if isinstance(read, ConfigError):
         raise read
     return read
@@ -89,7 +103,7 @@ def parse(text: str, environ: Mapping[str, str] | None, base_dir: Path) -> Confi
 
 def _config(text: str, outside: Outside, base_dir: Path, *, none_yet: bool = False) -> Config:
     config = _parsed(Config, text, "the sections kafka and topics", outside, base_dir)
-    config.add_files(_policy_files(config.policies or (), outside, base_dir, none_yet=none_yet))
+    config.add_files(_policy_files(config, outside, base_dir, none_yet=none_yet))
     is_said = "state_dir" in config.model_fields_set or config.state_dir == SYSTEM_STATE_DIR
     if not (config.dry_run or is_said):  # a dry_run that is not known is not false
         raise ConfigError(
@@ -101,21 +115,39 @@ def _config(text: str, outside: Outside, base_dir: Path, *, none_yet: bool = Fal
 
 
 def _policy_files(
-    globs: Iterable[str], outside: Outside, base_dir: Path, *, none_yet: bool
-) -> tuple[PolicyFile, ...]:
-    """The files that globs lead to from ``base_dir``, each once, in the order of their names.
+    config: Config, outside: Outside, base_dir: Path, *, none_yet: bool
+) -> tuple[PolicyFile | UnreadableFile, ...]:
+    """The files that ``policies`` leads to from ``base_dir``, each once, in the order of their
+    names.
 
     Raises ConfigError for a glob that leads to no file, unless there may be ``none_yet``, and for a
-    bad file, which it names."""
+    bad file without a fence, which it names."""
     by_real_path: dict[str, str] = {}  # several names may lead to one file
-    for index, pattern in enumerate(globs):
-        if is_unknown(pattern):
+    fences = config.fences
+    for fence in fences.every:
+        if is_unknown(fence.file):
+            continue
+        real_path = outside.files.resolve(base_dir / fence.file)
+        if real_path in by_real_path:
+            other = fences.of(by_real_path[real_path])
+            raise ConfigError(
+                f"expected one fence for a file, but {other} is another one; keep one",
+                path=f"{fence.place}.file",
+            )
+        by_real_path[real_path] = fence.file
+    missing = [
+        each.file
+        for each in fences.every
+        if (base_dir / each.file).parent.is_dir() and not (base_dir / each.file).exists()
+    ]
+    for index, pattern in enumerate(config.policies or ()):
+        if isinstance(pattern, Fence) or is_unknown(pattern):
             continue
         try:
             names = outside.files.find(pattern, base_dir)
         except ConfigError as exc:
             raise ConfigError(exc.message, path=f"policies[{index}]") from exc
-        if not (names or none_yet):
+        if not (names or none_yet or any(_would_find(pattern, each) for each in missing)):
             raise ConfigError(
                 f"expected a glob that matches a file, but none in {base_dir} matches {pattern}; "
                 "plan --unmanaged --write-config FILE writes one to begin with",
@@ -123,24 +155,53 @@ def _policy_files(
             )
         for name in names:
             by_real_path.setdefault(outside.files.resolve(base_dir / name), name)
-    return tuple(_policy_file(name, outside, base_dir) for name in sorted(by_real_path.values()))
+    return tuple(
+        _policy_file(name, outside, base_dir, is_fenced=fences.of(name) is not None)
+        for name in sorted(by_real_path.values())
+    )
 
 
-def leads_to(globs: Iterable[str], base_dir: Path, path: Path) -> bool:
-    """Whether globs lead from ``base_dir`` to the file."""
-    found = (name for each in globs for name in find(each, base_dir))
+def _would_find(pattern: str, name: str) -> bool:
+    """Whether the glob leads to a file of this name, if there is one."""
+    parts, of_name = os.path.normpath(pattern).split("/"), os.path.normpath(name).split("/")
+    return len(parts) == len(of_name) and all(map(fnmatchcase, of_name, parts))
+
+
+def leads_to(config: Config, base_dir: Path, path: Path) -> bool:
+    """Whether ``policies`` leads from ``base_dir`` to the file."""
+    found = (
+        name
+        for each in config.policies or ()
+        for name in ([each.file] if isinstance(each, Fence) else find(each, base_dir))
+    )
     return any((base_dir / name).resolve() == path.resolve() for name in found)
 
 
-def _policy_file(name: str, outside: Outside, base_dir: Path) -> PolicyFile:
+def _policy_file(
+    name: str, outside: Outside, base_dir: Path, *, is_fenced: bool
+) -> PolicyFile | UnreadableFile:
     path = base_dir / name
+    text = ""
     if not name.isprintable():
         raise ConfigError(f"the name of the policy file {name!a} can't be shown; rename it")
     try:
         text = _read(path, "policies", outside.files)
         return _parsed(PolicyFile, text, "owner and topics", outside, path.parent).named(name)
     except ConfigError as exc:
-        raise ConfigError(exc.message, path=exc.path, file=name) from exc
+        error = ConfigError(exc.message, path=exc.path, file=name)
+        if not is_fenced:
+            raise error from exc
+    return UnreadableFile.because_of(error, name, _owner(text))
+
+
+def _owner(text: str) -> str:
+    """As far as a bad file says it; empty where it doesn't."""
+    with suppress(ConfigError, PydanticCustomError):
+        tree = read_document(text)
+        owner = tree.get("owner") if isinstance(tree, dict) else None
+        if isinstance(owner, Scalar) and "${" not in owner.text:
+            return not_blank(owner)
+    return ""
 
 
 def _parsed(kind: type[_File], text: str, required: str, outside: Outside, base_dir: Path) -> _File:
@@ -178,7 +239,8 @@ def sentence_of(error: ErrorDetails) -> str:
 def path_of(error: ErrorDetails) -> str | None:
     """The path of the key that is wrong."""
     below: tuple[str | int, ...] = error.get("ctx", {}).get("below", ())
-    return dotted((*error["loc"], *below)) or None
+    keys = (each for each in error["loc"] if each not in KINDS_OF_POLICY_FILES)
+    return dotted((*keys, *below)) or None
 
 
 EXAMPLE, SCHEMA = "retentiond.yaml", "retentiond.schema.json"

@@ -43,6 +43,10 @@ RETENTION_UNITS_MS = {"ms": 1, "minutes": MINUTE_MS, "hours": HOUR_MS}
 """The units of a retention; as in Kafka, an earlier one beats a later one."""
 
 
+PRESSURE = "pressure."
+"""Before the unit of a pressure retention."""
+
+
 class GroupRules(Section):
     """Which groups decide over a topic."""
 
@@ -125,12 +129,12 @@ class TopicRules(Section):
         """The pressure retention set here, None where no unit is."""
         return _first_set((self.pressure_ms, self.pressure_minutes, self.pressure_hours))
 
-    @property
-    def key_of_pressure(self) -> str | None:
-        """The key that sets the pressure retention here."""
+    def key_of_retention(self, kind: str) -> str | None:
+        """The key that sets a retention here. ``kind``: `PRESSURE`, or empty for the consumed
+        one."""
         for unit in RETENTION_UNITS_MS:
-            if getattr(self, f"pressure_{unit}") is not None:
-                return f"retention.commitoffset.pressure.{unit}"
+            if getattr(self, f"{kind}{unit}".replace(".", "_")) is not None:
+                return f"retention.commitoffset.{kind}{unit}"
         return None
 
 

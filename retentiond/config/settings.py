@@ -30,7 +30,8 @@ class TopicPolicy:
 
     ``consumed_retention_ms``: 0 is "as soon as consumed". ``pressure_retention_ms``: the one while
     a disk is nearly full, at most that; None: the same. ``sources``: the entries that say so, as
-    ``topics[2]``. ``owner``: who is asked about the topic; None: nobody in particular.
+    ``topics[2]``. ``owner``: who is asked about the topic; None: nobody in particular. ``fence``:
+    the policy file whose fence the topic is in.
     """
 
     enabled: bool = False
@@ -46,6 +47,7 @@ class TopicPolicy:
     assumes_visible_groups: bool = False
     sources: tuple[str, ...] = field(default=(), compare=False)
     owner: str | None = field(default=None, compare=False)
+    fence: str | None = field(default=None, compare=False)
 
     def excludes(self, group_id: str) -> bool:
         """Whether the group does not count."""

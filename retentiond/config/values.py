@@ -126,7 +126,7 @@ def filled(value: object) -> str:
     return text
 
 
-def _not_blank(value: object) -> str:
+def not_blank(value: object) -> str:
     if not (text := filled(value)).strip():
         raise refused("expected a text that is not blank")
     return text
@@ -327,13 +327,6 @@ def _regex(value: object, *, any_dot: bool = False, of_topics: bool = False) -> 
     return pattern
 
 
-def _globs(value: object) -> object:
-    """One text stands for a list of it."""
-    if isinstance(value, list | tuple) and not value:
-        raise refused("expected one glob or more, as in policies.d/*.yaml")
-    return value if isinstance(value, list | tuple) else [value]
-
-
 def _patterns(value: object) -> object:
     """An empty list would mean nobody, or everybody: who wants either says so."""
     if isinstance(value, list | tuple) and not value:
@@ -388,7 +381,7 @@ def _text_like(pattern: str) -> dict[str, Any]:
 AnyText = Annotated[str, reads(_text), WithJsonSchema(_ANY_TEXT)]
 Text = Annotated[str, reads(filled), WithJsonSchema(_FILLED_TEXT)]
 Name = Annotated[str, reads(_name), WithJsonSchema(_FILLED_TEXT)]
-NotBlank = Annotated[str, reads(_not_blank)]
+NotBlank = Annotated[str, reads(not_blank)]
 TextOrNull = Annotated[
     Annotated[str, WithJsonSchema(_FILLED_TEXT)] | None,
     reads(lambda value: None if is_null(value) else filled(value)),
@@ -415,13 +408,6 @@ GroupRegex = Annotated[_WrittenRegex, reads(_regex)]
 _CountingRegex = Annotated[_WrittenRegex, reads(lambda value: _regex(value, any_dot=True))]
 CountingPatterns = Annotated[
     tuple[_CountingRegex, ...], BeforeValidator(_patterns), Field(json_schema_extra={"minItems": 1})
-]
-Globs = Annotated[
-    tuple[Text, ...],
-    BeforeValidator(_globs),
-    WithJsonSchema(
-        {"anyOf": [_FILLED_TEXT, {"type": "array", "items": _FILLED_TEXT, "minItems": 1}]}
-    ),
 ]
 TopicName = Annotated[str, reads(_topic_name), WithJsonSchema(_text_like(_TOPIC_NAME.pattern))]
 _WrittenDuration = Annotated[

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from retentiond.config import PolicyConflict
+from retentiond.config import NoPolicy
 from retentiond.formatting import (
     say_duration,
     say_many,
@@ -68,8 +68,8 @@ def _negative_commit(snapshot: Snapshot, at: PartitionReading, group: GroupReadi
 def _about_topic(topic: TopicReading, reason: Reason) -> str | None:
     """Why every partition of the topic is held; None if the reason isn't the topic's."""
     policy = topic.policy
-    if isinstance(policy, PolicyConflict):
-        return f"{' and '.join(policy.places)} treat the topic differently"
+    if isinstance(policy, NoPolicy):
+        return policy.sentence
     match reason:
         case Reason.NOT_DELETABLE if topic.is_internal:
             return "internal topics are never touched"
@@ -174,8 +174,8 @@ def _about_partition(
     snapshot: Snapshot, topic: TopicReading, at: PartitionReading, decided: Decided
 ) -> str:
     policy = topic.policy
-    if isinstance(policy, PolicyConflict):
-        raise TypeError("`_about_topic` speaks about policy conflicts")
+    if isinstance(policy, NoPolicy):
+        raise TypeError("`_about_topic` speaks about topics without a policy")
     match decided.reason:
         case Reason.OFFSET_UNREADABLE:
             return _why_unreadable(at.failure)

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from retentiond import garbage_collection
-from retentiond.config import PolicyConflict
+from retentiond.config import NoPolicy
 from retentiond.decide.detail import Decided, decided_rows, detail, replaced_records
 from retentiond.decide.groups import (
     groups_by_topic,
@@ -234,9 +234,7 @@ def _row(
         binding_group=None if group is None else group.group_id,
         binding_committed_offset=committed,
         binding_since=since.get(decided.partition_id),
-        retention_offset=(
-            None if isinstance(topic.policy, PolicyConflict) else at.retention_offset
-        ),
+        retention_offset=(None if isinstance(topic.policy, NoPolicy) else at.retention_offset),
         cutoff=decided.cutoff,
         verdict=VERDICT_OF[decided.reason],
         reason=decided.reason,
@@ -245,9 +243,10 @@ def _row(
         detail=detail(snapshot, at, decided, group, replaced),
         binding_kind=None if group is None else group.reader_kind,
         consumed_retention_ms=(
-            None if isinstance(topic.policy, PolicyConflict) else at.retention_ms(topic.policy)
+            None if isinstance(topic.policy, NoPolicy) else at.retention_ms(topic.policy)
         ),
-        only_groups=None if isinstance(topic.policy, PolicyConflict) else topic.policy.only_groups,
+        only_groups=None if isinstance(topic.policy, NoPolicy) else topic.policy.only_groups,
         owner=topic.policy.owner,
+        fence=topic.policy.fence,
         is_compacted="compact" in topic.cleanup_policy,
     )

@@ -140,6 +140,7 @@ def with_topic_reason(topics: DataFrame) -> DataFrame:
     failed topic could not be read, so they prove nothing."""
     reasons = {
         Reason.POLICY_CONFLICT: "conflict",
+        Reason.POLICY_UNREADABLE: "policy_unreadable",
         Reason.NOT_DELETABLE: (
             "internal OR changelog_group_id IS NOT NULL"
             " OR (NOT failed AND (NOT deletes OR (compacts AND NOT allow_compacted)))"

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from retentiond.config import PolicyConflict, TopicPolicy
+from retentiond.config import NoPolicy, PolicyConflict, PolicyUnreadable, TopicPolicy
 from retentiond.model import GroupKind
 from retentiond.snapshot import EPOCH_SCHEMA, VANISHED, Snapshot, offsets_beside
 
@@ -41,6 +41,7 @@ TOPICS = pa.schema(
     [
         _position("topic_id"),
         _flag("conflict"),
+        _flag("policy_unreadable"),
         _flag("internal"),
         _flag("deletes"),
         _flag("compacts"),
@@ -170,7 +171,7 @@ def with_join_hint(table: DataFrame, star: StarSchema[DataFrame]) -> DataFrame:
 def star_schema(snapshot: Snapshot) -> StarSchema[pa.Table]:
     """The snapshot as Arrow tables.
 
-    A policy conflict has no retention, requires no group and excludes none.
+    A topic without a policy has no retention, requires no group and excludes none.
     """
     partitions = _partitions(snapshot)
     readers = snapshot.readers | snapshot.remembered_readers
@@ -212,13 +213,12 @@ def _unless_empty(table: pa.Table) -> pa.Table | None:
 
 def _topics(snapshot: Snapshot) -> pa.Table:
     topics = snapshot.topics
-    policies = [
-        None if isinstance(topic.policy, PolicyConflict) else topic.policy for topic in topics
-    ]
+    policies = [None if isinstance(topic.policy, NoPolicy) else topic.policy for topic in topics]
     return _table(
         TOPICS,
         range(len(topics)),
-        [policy is None for policy in policies],
+        [isinstance(topic.policy, PolicyConflict) for topic in topics],
+        [isinstance(topic.policy, PolicyUnreadable) for topic in topics],
         [topic.is_internal for topic in topics],
         ["delete" in topic.cleanup_policy for topic in topics],
         ["compact" in topic.cleanup_policy for topic in topics],
@@ -244,11 +244,11 @@ def _changelog_groups(snapshot: Snapshot) -> list[int | None]:
 
 
 def _partitions(snapshot: Snapshot) -> pa.Table:
-    """A policy conflict has no retention, so the topic's partitions have no retention offset."""
-    conflicts = {
+    """A topic without a policy has no retention, so its partitions have no retention offset."""
+    undecided = {
         position
         for position, topic in enumerate(snapshot.topics)
-        if isinstance(topic.policy, PolicyConflict)
+        if isinstance(topic.policy, NoPolicy)
     }
     partitions = snapshot.partitions
     return _table(
@@ -258,7 +258,7 @@ def _partitions(snapshot: Snapshot) -> pa.Table:
         [at.log_start_offset for at in partitions],
         [at.high_watermark for at in partitions],
         [at.last_stable_offset for at in partitions],
-        [None if at.topic in conflicts else at.retention_offset for at in partitions],
+        [None if at.topic in undecided else at.retention_offset for at in partitions],
         [at.failure is not None for at in partitions],
     )
 

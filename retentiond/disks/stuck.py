@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
-from retentiond.config import PolicyConflict, TopicPolicy
+from retentiond.config import NoPolicy, TopicPolicy
 from retentiond.disks.log_dirs import DiskReading, Folders, ReplicaKey
 from retentiond.formatting import MINUTE_MS, say_about, say_bytes
 from retentiond.kafka.interface import Kafka
@@ -178,7 +178,7 @@ def _all_records(
     return Overdue(start, end, max(0, size) / (end - start), config.segment_bytes)
 
 
-def _is_at_most(policy: TopicPolicy | PolicyConflict, retention_ms: int | None) -> bool:
+def _is_at_most(policy: TopicPolicy | NoPolicy, retention_ms: int | None) -> bool:
     """Whether the policy's consumed retention is no longer than the forced retention."""
     if not isinstance(policy, TopicPolicy) or retention_ms is None:
         return False

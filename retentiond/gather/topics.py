@@ -6,7 +6,7 @@ from collections.abc import Collection
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
-from retentiond.config import Config, PolicyConflict, TopicPolicy
+from retentiond.config import Config, NoPolicy, TopicPolicy
 from retentiond.gather.executors import IN_TURN
 from retentiond.kafka.interface import (
     NO_SUCH_TOPIC,
@@ -89,7 +89,7 @@ NO_ID = Failure(
 
 def _topic(
     name: str,
-    policy: TopicPolicy | PolicyConflict,
+    policy: TopicPolicy | NoPolicy,
     description: TopicDescription | Failure,
     config: TopicConfig | Failure,
 ) -> EnabledTopic:

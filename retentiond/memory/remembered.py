@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from retentiond.config import PolicyConflict, TopicPolicy
+from retentiond.config import NoPolicy, TopicPolicy
 from retentiond.memory.by_partition import NONE, ByPartition
 from retentiond.memory.known_readers import KnownReaders
 from retentiond.model import GroupKind
@@ -133,9 +133,9 @@ class ByTopic:
         return replace(self._remembered, commits=commits)
 
 
-def is_forgotten(policy: TopicPolicy | PolicyConflict, last: RememberedReader) -> bool:
+def is_forgotten(policy: TopicPolicy | NoPolicy, last: RememberedReader) -> bool:
     """Whether the group was observed to be absent for as long as ``forget_vanished_after``."""
-    if isinstance(policy, PolicyConflict) or policy.forget_vanished_after_ms is None:
+    if isinstance(policy, NoPolicy) or policy.forget_vanished_after_ms is None:
         return False
     is_absent = last.absent_since_ms is not None
     return is_absent and last.absent_ms >= policy.forget_vanished_after_ms

@@ -224,6 +224,11 @@ class TopicAnswer:
         return self.partitions[0].row.owner
 
     @property
+    def fence(self) -> str | None:
+        """The policy file whose fence it is in."""
+        return self.partitions[0].row.fence
+
+    @property
     def system(self) -> KnownSystem | None:
         """The system that owns the topic by its name, if there is one."""
         return system_of(self.topic)

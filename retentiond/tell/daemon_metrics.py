@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from retentiond.config.no_policy import UnreadableFile
+from retentiond.formatting import label
 from retentiond.history.keeper import HistoryStatus
 from retentiond.tell.metric import COUNTER, GAUGE, HISTOGRAM, INFO, Definition, single
 
@@ -22,6 +24,7 @@ class DaemonFigures:
     reload_succeeded: bool = True
     cluster_id: str = ""
     cluster_name: str = ""
+    unreadable: Sequence[UnreadableFile] = ()
     is_ready: Callable[[], bool | None] = lambda: None
     audit_log_bytes: Callable[[], float | None] = lambda: None
     audit_oldest_s: Callable[[], float | None] = lambda: None
@@ -127,6 +130,14 @@ DAEMON_METRICS: tuple[Definition[DaemonFigures], ...] = (
         GAUGE,
         "1 if the last reload of the configuration succeeded, else 0.",
         samples=single(lambda daemon: daemon.reload_succeeded),
+    ),
+    Definition(
+        "retentiond_policy_unreadable",
+        GAUGE,
+        "1 for each fenced policy file that is missing, unreadable or bad, with its owner (empty "
+        "where it can't be read): the topics of its fence are held.",
+        ("file", "owner"),
+        lambda daemon: [((label(each.name), label(each.owner)), 1) for each in daemon.unreadable],
     ),
     Definition(
         "retentiond_state_dir_usable_bytes",

@@ -134,7 +134,12 @@ DELETION_SETTLED = "retentiond.deletion_settled"
 """A deletion that an earlier cycle or run left open has an outcome now."""
 
 CONFIG_RELOADED = "retentiond.config_reloaded"
-"""SIGHUP: the new configuration is in force. A cycle under way requests nothing more."""
+"""A new configuration is in force: how many files and entries it has, and which files were added
+and removed. A cycle under way requests nothing more."""
+
+POLICY_UNREADABLE = "retentiond.policy_unreadable"
+"""At a start or a reload: a fenced policy file can't be used, so the topics of its fence are held.
+Its file, owner and error."""
 
 HISTORY_FAILED = "retentiond.history_failed"
 """No entry can be written, or older entries can't be merged or removed. Logged once for each

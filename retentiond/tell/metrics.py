@@ -67,6 +67,7 @@ class Metrics(Collector):
         """Shows the configuration that is in force from the next cycle on."""
         self.daemon.interval_s = config.schedule.interval_ms / 1000
         self.daemon.cluster_name = config.metrics.cluster or ""
+        self.daemon.unreadable = config.unreadable
         self._by_partition = config.metrics.partitions
         if not self._of_last_cycle:
             self.daemon.dry_run = config.dry_run

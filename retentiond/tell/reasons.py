@@ -160,6 +160,12 @@ REASON_TEXTS: Mapping[Reason, ReasonText] = {
         "Give the topic an entry by its exact name, which beats every pattern, or have only one "
         "pattern match it.",
     ),
+    Reason.POLICY_UNREADABLE: ReasonText(
+        "its policy file can't be used",
+        "Correct the policy file that the sentence above names, or put it back, and check it with "
+        "`retentiond check`. Then send the daemon SIGHUP, unless reload.watch is true. Until then "
+        "all topics of its fence are on hold.",
+    ),
     Reason.OPEN_TRANSACTION: ReasonText(
         "an open transaction",
         "Wait for the transaction to end; where its producer is gone, Kafka ends it after the "

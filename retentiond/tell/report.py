@@ -228,6 +228,7 @@ def _topic_document(topic: TopicAnswer) -> dict[str, Any]:
     return {
         "topic": topic.topic,
         "owner": topic.owner,
+        "fence": topic.fence,
         "size_bytes": topic.size.local,
         "records": topic.records,
         "predicted_bytes": topic.frees.local,

@@ -25,6 +25,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from retentiond.config.config import Http
+from retentiond.config.no_policy import UnreadableFile
 from retentiond.errors import ConfigError
 from retentiond.formatting import printable
 from retentiond.tell import logs
@@ -68,6 +69,7 @@ class DaemonStatus:
     needs_restart: str | None = None  # why no try succeeds before an operator restarts it
     pressure_interval_ms: int | None = None  # in force while a disk is under pressure
     history_problem: Callable[[], str | None] = lambda: None  # doesn't affect cycles
+    unreadable: Sequence[UnreadableFile] = ()  # fenced policy files, whose topics are held
     _last_complete: _CompleteCycle | None = None
     _heartbeat: _Heartbeat | None = None
 
@@ -147,7 +149,8 @@ def application(
 
     def readyz(_request: Request) -> Response:
         why = status.unready()
-        text = "; ".join(filter(None, [why or status.ready(), status.history_problem()]))
+        held = (f"the fence is held of {each.problem}" for each in status.unreadable)
+        text = "; ".join(filter(None, [why or status.ready(), *held, status.history_problem()]))
         return PlainTextResponse(f"{printable(text)}\n", status_code=503 if why else 200)
 
     def plan(_request: Request) -> Response:

@@ -15,7 +15,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from retentiond.act.guard import Verified, verify
-from retentiond.config import Limits, PolicyConflict
+from retentiond.config import Limits, NoPolicy, PolicyConflict
 from retentiond.config.pattern import Pattern
 from retentiond.decide.limits import within_limits
 from retentiond.model import Failure, PlanRow, Reason, TopicPartition, Verdict
@@ -144,7 +144,7 @@ def partition_of(snapshot: Snapshot, position: int) -> TopicPartition:
 
 def relevant(snapshot: Snapshot, name: str) -> set[str]:
     (found,) = [each for each in snapshot.topics if each.name == name]
-    assert not isinstance(found.policy, PolicyConflict)
+    assert not isinstance(found.policy, NoPolicy)
     policy = found.policy
     groups = set(policy.required_groups)
     for table in (snapshot.commits, snapshot.remembered):
@@ -161,7 +161,7 @@ def relevant(snapshot: Snapshot, name: str) -> set[str]:
 def forbidden(snapshot: Snapshot, name: str) -> bool:
     (found,) = [each for each in snapshot.topics if each.name == name]
     return (
-        isinstance(found.policy, PolicyConflict)
+        isinstance(found.policy, NoPolicy)
         or not found.policy.enabled
         or found.topic_id != f"id-of-{name}"
         or found.is_internal

@@ -241,7 +241,7 @@ GOES_BACK_TOO_LATE: tuple[Step, ...] = (
     ],
 )
 def test_what_is_rare_comes_up(rare: tuple[Step, ...], reason: Reason, rules: Rules) -> None:
-    """With it, each reason but `Reason.POLICY_CONFLICT` comes up, here or in `test_model`."""
+    """With it, each reason of a topic with a policy comes up, here or in `test_model`."""
     steps: tuple[Any, ...] = (CYCLE, ("busy", 2, 3 * HOUR_MS, 0), *rare, CYCLE)
     met, harm = live(Life(steps, rules))
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from retentiond.config import PolicyConflict, TopicPolicy
+from retentiond.config import NoPolicy, PolicyUnreadable, TopicPolicy
 from retentiond.model import GroupKind, PlanRow, Reason, Verdict
 from retentiond.snapshot import VANISHED, PartitionReading, Snapshot, TopicReading
 
 REASONS = (
     Reason.POLICY_CONFLICT,
+    Reason.POLICY_UNREADABLE,
     Reason.NOT_DELETABLE,
     Reason.OFFSET_UNREADABLE,
     Reason.RETENTION_EXCEEDS_FORCED,
@@ -115,7 +116,7 @@ def topic_facts(
     gone = {group.group_id for group in snapshot.groups if group.state == VANISHED}
     failed = {group.group_id for group in snapshot.groups if group.failure is not None}
     required = set()
-    if not isinstance(reading.policy, PolicyConflict):  # a conflict requires and excludes nobody
+    if not isinstance(reading.policy, NoPolicy):  # a conflict requires and excludes nobody
         required = set(reading.policy.required_groups)
     for group in sorted(committed | readers | failed | required):
         if excludes(reading, group):
@@ -152,7 +153,7 @@ def groups_with_replaced_records(snapshot: Snapshot, number: int) -> set[str]:
 
 
 def excludes(topic: TopicReading, group: str) -> bool:
-    if isinstance(topic.policy, PolicyConflict):
+    if isinstance(topic.policy, NoPolicy):
         return False
     return not counts(topic.policy, group)
 
@@ -196,7 +197,7 @@ def partition_facts(
 
 def retention_offset(topic: TopicReading, at: PartitionReading) -> int | None:
     """None under a conflict: there is no single retention to look up."""
-    return None if isinstance(topic.policy, PolicyConflict) else at.retention_offset
+    return None if isinstance(topic.policy, NoPolicy) else at.retention_offset
 
 
 def decide(
@@ -231,14 +232,15 @@ def decide(
 def hides_groups(snapshot: Snapshot, topic: TopicReading) -> bool:
     """Whether groups may be hidden, and the policy doesn't vouch for their absence."""
     policy = topic.policy
-    vouched = not isinstance(policy, PolicyConflict) and policy.assumes_visible_groups
+    vouched = not isinstance(policy, NoPolicy) and policy.assumes_visible_groups
     return len(snapshot.hidden) > 0 and not vouched
 
 
 def topic_hold(topic: TopicReading, restoring: list[str]) -> Reason | None:
     policy = topic.policy
-    if isinstance(policy, PolicyConflict):
-        return Reason.POLICY_CONFLICT
+    if isinstance(policy, NoPolicy):
+        unreadable = isinstance(policy, PolicyUnreadable)
+        return Reason.POLICY_UNREADABLE if unreadable else Reason.POLICY_CONFLICT
     if topic.is_internal or restoring:
         return Reason.NOT_DELETABLE
     if topic.failure is None:  # else its configs may be unreadable, and say nothing
@@ -261,7 +263,7 @@ def group_hold(
 ) -> Decision | None:
     """What a group does, or fails to do, that holds the partition; of several the first by name."""
     policy = topic.reading.policy
-    assert not isinstance(policy, PolicyConflict)
+    assert not isinstance(policy, NoPolicy)
     for group in topic.relevant:
         unreadable = group in facts.commits and facts.commits[group] is None
         if group in topic.failed or unreadable:
@@ -341,16 +343,17 @@ def row(
         binding_kind=None if group is None else kinds[group],
         consumed_retention_ms=(
             None
-            if isinstance(topic.reading.policy, PolicyConflict)
+            if isinstance(topic.reading.policy, NoPolicy)
             else topic.reading.policy.consumed_retention_ms
             if at.pressure_retention_ms is None
             else at.pressure_retention_ms
         ),
         owner=topic.reading.policy.owner,
+        fence=topic.reading.policy.fence,
         is_compacted="compact" in topic.reading.cleanup_policy,
         only_groups=(
             None
-            if isinstance(topic.reading.policy, PolicyConflict) or not topic.reading.policy.only
+            if isinstance(topic.reading.policy, NoPolicy) or not topic.reading.policy.only
             else "|".join(each.pattern for each in topic.reading.policy.only)
         ),
     )

@@ -14,7 +14,7 @@ from dataclasses import replace
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from retentiond.config import PolicyConflict, TopicPolicy
+from retentiond.config import PolicyConflict, PolicyUnreadable, TopicPolicy
 from retentiond.config.pattern import Pattern
 from retentiond.model import Failure, GroupKind, TopicPartition
 from retentiond.snapshot import VANISHED, GroupReading, TopicReading
@@ -24,6 +24,7 @@ GROUPS = ("B", "a", "a-b", "ab", "é")  # in the order of their code points, whi
 STRANGER = "C"  # a group that only a policy names
 LOST = Failure("TIMED_OUT", "no answer")
 HIDDEN = ("DESCRIBE on the cluster is denied",)
+UNREADABLE = PolicyUnreadable("policies.d/c.yaml", "policies.d/c.yaml: line 2", "search")
 CONFLICT = PolicyConflict(("topics[0]", "policies.d/b.yaml: topics[1]"), "payments")
 
 offsets = st.integers(0, 5)
@@ -37,6 +38,7 @@ def seldom(one_in: int) -> st.SearchStrategy[bool]:
 
 TOPIC_TROUBLES: list[dict[str, object]] = [
     {"policy": CONFLICT},
+    {"policy": UNREADABLE},
     {"is_internal": True},
     {"is_internal": True, "policy": CONFLICT},
     {"cleanup_policy": frozenset({"compact"})},

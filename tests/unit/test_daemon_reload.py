@@ -7,6 +7,7 @@ from pathlib import Path
 
 from retentiond.config import load
 from retentiond.errors import ConfigError, KafkaUnavailable, OtherCluster, StateReplaced
+from retentiond.reload import SETTLED_S
 from retentiond.tell import logs
 from retentiond.tell.report import CycleReport
 from tests.support.builders.daemons import Bench, live, settings
@@ -57,6 +58,59 @@ def test_what_was_reloaded_is_one_line(tmp_path: Path) -> None:
         }
         for added, removed in ((["a.team", "b.team"], []), (["c.team"], ["a.team"]))
     ]
+
+
+def test_with_watch_changed_files_are_in_force_without_a_signal() -> None:
+    watching = settings(reload={"watch": True})
+
+    def play(bench: Bench) -> None:
+        bench.tick()
+        bench.file = OTHER_TOPIC
+        bench.tick()
+        bench.later_s += SETTLED_S
+        bench.tick()
+        bench.file = ConfigError("a bad file that nobody looks at any more")
+        bench.later_s += 60
+        bench.tick()
+
+    bench = live(play, watching)
+    assert [used.topics[0].name for used in bench.engines[0].configs_used] == [
+        *("orders", "orders"),
+        *("payments", "payments"),
+    ]
+    assert bench.events(logs.CONFIG_REFUSED) == []
+
+
+def test_a_fenced_file_that_can_not_be_used_is_told_in_every_place(tmp_path: Path) -> None:
+    main = tmp_path / "retentiond.yaml"
+    main.write_text(
+        "kafka: {bootstrap.servers: localhost:9092}\nhistory: {enabled: false}\n"
+        "http: {host: 127.0.0.1, port: 0}\nstate_dir: /nowhere\n"
+        "policies: [{file: pay.yaml, topics: ['pay.*']}]\n"
+    )
+    (tmp_path / "pay.yaml").write_text("owner: payments\ntopics: [{name: pay, oops: 1}]\n")
+    series = 'retentiond_policy_unreadable{file="pay.yaml",owner="payments"} 1.0'
+
+    def play(bench: Bench) -> None:
+        bench.tick(report)
+        assert series in bench.get("/metrics").text
+        assert "pay.yaml: topics[0].oops" in bench.get("/readyz").text
+        assert bench.get("/readyz").status_code == 200
+        assert "pay.yaml: topics[0].oops" in bench.get("/").text
+        (tmp_path / "pay.yaml").write_text("owner: payments\ntopics: [{name: pay}]\n")
+        bench.reload(load(main, {}))
+        for path in ("/metrics", "/readyz", "/"):
+            assert "oops" not in bench.get(path).text
+        assert "retentiond_policy_unreadable{" not in bench.get("/metrics").text
+        (tmp_path / "pay.yaml").unlink()
+        bench.reload(load(main, {}))
+
+    told = live(play, load(main, {})).events(logs.POLICY_UNREADABLE)
+    assert [(each["file"], each["owner"], each["log_level"]) for each in told] == [
+        ("pay.yaml", "payments", "error"),
+        ("pay.yaml", "", "error"),
+    ]
+    assert "No such file or directory" in told[1]["error"]
 
 
 def test_a_new_interval_counts_from_now_on_for_the_schedule_and_for_readiness() -> None:

@@ -58,6 +58,7 @@ PLACES = {
     Reason.NOT_DELETABLE: "disables",
     Reason.RETENTION_EXCEEDS_FORCED: "disables anew",
     Reason.POLICY_CONFLICT: "anew",
+    Reason.POLICY_UNREADABLE: "anew",
     Reason.OPEN_TRANSACTION: "anew",
     Reason.EVIDENCE_CHANGED: "anew",
     Reason.LIMIT_REACHED: "anew",

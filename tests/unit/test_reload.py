@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import queue
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
-from retentiond.config import Config
+from retentiond.config import Config, load
+from retentiond.config.files import ConfigFiles
 from retentiond.errors import ConfigError
-from retentiond.reload import RELOAD_TIMEOUT_S, Reload
+from retentiond.reload import RELOAD_TIMEOUT_S, SETTLED_S, Reading, Reload
 from tests.support.builders.daemons import settings
 from tests.support.waiting import eventually
 
@@ -22,14 +25,14 @@ class Files:
         self.readings = 0
         self.taken: list[Config | ConfigError] = []
         self.now_s = 0.0
-        self.reload = Reload(self._load, self.taken.append, self.taken.append, lambda: self.now_s)
+        self.reload = Reload(self._read, self.taken.append, self.taken.append, lambda: self.now_s)
 
-    def _load(self) -> Config:
+    def _read(self) -> Reading:
         self.readings += 1
         found = self.found.get()
-        if isinstance(found, Exception):
-            raise found
-        return found
+        if isinstance(found, Config | ConfigError):
+            return Reading(found, ConfigFiles())
+        raise found
 
 
 @pytest.fixture
@@ -62,10 +65,10 @@ def test_a_secret_that_does_not_come_is_given_up_and_its_late_answer_passed_over
 ) -> None:
     files.reload.begin()
     files.now_s += RELOAD_TIMEOUT_S
-    files.reload.give_up_late()
+    files.reload.go_on()
     assert files.taken == []
     files.now_s += 1
-    files.reload.give_up_late()
+    files.reload.go_on()
     (refusal,) = files.taken
     assert "could not be read within 30 s" in str(refusal)
     files.reload.begin()
@@ -81,3 +84,136 @@ def test_a_reading_that_breaks_is_refused(files: Files) -> None:
     eventually(
         lambda: [str(each) for each in files.taken] == ["it can't be read: RuntimeError('a bug')"]
     )
+
+
+ON = "retention.commitoffset.enable: true"
+
+
+class Watched:
+    """A main file and a ConfigMap of policy files, looked at as ``reload.watch`` does."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.main = folder / "retentiond.yaml"
+        self.now_s = 100.0
+        self.taken: list[Config | ConfigError] = []
+        self.main.write_text(
+            "kafka: {bootstrap.servers: localhost:9092}\nreload: {watch: true}\n"
+            "policies: policies.d/*.yaml\n"
+        )
+        self.swap(a="orders")
+        first = self._read()
+        assert isinstance(first.outcome, Config)
+        self.reload = Reload(
+            self._read, self.taken.append, self.taken.append, lambda: self.now_s, first.files
+        )
+
+    def _read(self) -> Reading:
+        files: list[ConfigFiles] = []
+        try:
+            return Reading(load(self.main, {}, tell=files.append), *files)
+        except ConfigError as error:
+            return Reading(error, *files)
+
+    def swap(self, **topics: str) -> None:
+        """Another version of the ConfigMap, by its ``..data`` link."""
+        policies = self.folder / "policies.d"
+        version = policies / f"..{len(list(policies.glob('..*')))}"
+        version.mkdir(parents=True)
+        for name, topic in topics.items():
+            (version / f"{name}.yaml").write_text(self.text(topic))
+            link = policies / f"{name}.yaml"
+            if not link.is_symlink():
+                link.symlink_to(f"..data/{name}.yaml")
+        (policies / "..tmp").symlink_to(version.name)
+        os.replace(policies / "..tmp", policies / "..data")
+        for link in policies.glob("*.yaml"):
+            if not link.exists():
+                link.unlink()
+
+    @staticmethod
+    def text(topic: str) -> str:
+        return f"owner: a\ntopics: [{{name: {topic}, {ON}}}]\n"
+
+    def look(self, after_s: float = SETTLED_S) -> list[str | frozenset[str]]:
+        """What a look puts in force, or refuses."""
+        self.now_s += after_s
+        self.reload.look(10)
+        taken, self.taken[:] = [*self.taken], []
+        return [str(e) if isinstance(e, ConfigError) else e.exact_names for e in taken]
+
+    def by_an_editor(self) -> None:
+        (self.folder / "policies.d" / "new~").write_text(self.text("payments"))
+        os.replace(self.folder / "policies.d" / "new~", self.folder / "policies.d" / "a.yaml")
+
+    def in_two_halves(self) -> None:
+        """The second one comes between two looks."""
+        half = self.folder / "policies.d" / "a.yaml"
+        half.unlink()
+        half.write_text(self.text("pay"))
+        assert self.look() == []
+        half.write_text(self.text("payments"))
+
+    def by_a_config_map(self) -> None:
+        self.swap(a="payments")
+
+    def by_a_file_that_comes_and_one_that_goes(self) -> None:
+        self.swap(b="payments")
+
+    def by_the_main_file(self) -> None:
+        self.main.write_text(self.main.read_text().replace("policies.d/", "others/"))
+        (self.folder / "others").mkdir()
+        (self.folder / "others" / "a.yaml").write_text(self.text("payments"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        Watched.by_an_editor,
+        Watched.in_two_halves,
+        Watched.by_a_config_map,
+        Watched.by_a_file_that_comes_and_one_that_goes,
+        Watched.by_the_main_file,
+    ],
+)
+def test_changed_files_are_taken_once_they_have_not_changed_for_five_seconds(
+    change: Callable[[Watched], None], tmp_path: Path
+) -> None:
+    watched = Watched(tmp_path)
+    assert watched.look() == []
+    change(watched)
+    assert watched.look() == []
+    assert watched.look(SETTLED_S - 1) == []
+    assert watched.look(1) == [frozenset({"payments"})]
+    assert watched.look() == watched.look() == []
+
+
+def test_a_change_that_is_taken_back_before_it_has_settled_is_none(tmp_path: Path) -> None:
+    watched = Watched(tmp_path)
+    before = watched.main.read_text()
+    watched.main.write_text("kafka: [\n")
+    assert watched.look() == []
+    watched.main.write_text(before)
+    assert watched.look() == watched.look() == []
+
+
+def test_a_refused_content_is_told_once_and_what_follows_is_taken(tmp_path: Path) -> None:
+    watched = Watched(tmp_path)
+    watched.swap(a="orders, oops: 1")
+    assert watched.look() == []
+    (refusal,) = watched.look()
+    assert "topics[0].oops: unknown setting" in str(refusal)
+    assert watched.look() == watched.look() == []
+    watched.swap(a="orders")
+    assert watched.look() == []
+    assert watched.look() == [frozenset({"orders"})]
+
+
+def test_what_has_changed_is_looked_at_again_without_a_further_cycle(tmp_path: Path) -> None:
+    watched = Watched(tmp_path)
+    watched.swap(a="payments")
+    assert watched.look() == []
+    watched.reload.go_on()
+    watched.now_s += SETTLED_S
+    watched.reload.go_on()
+    eventually(lambda: len(watched.taken) == 1)

@@ -82,6 +82,8 @@ def _say_groups(
         say(console, "No group counts for the topic.")
     if explained.answer.owner is not None:
         say(console, f"Owner: {say_name(explained.answer.owner)}, who is asked about the topic.")
+    if explained.answer.fence is not None:
+        say(console, f"Fence: only {explained.answer.fence} can say anything about the topic.")
     if explained.answer.is_compacted:
         say(console, say_compacted([explained.answer.topic]))
     if (only := explained.answer.only_groups) is not None:

@@ -129,7 +129,9 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
 
     in_force = load(path)
     asked, is_asked = period(since, until), matching(topic)
-    tried = tried_policy(load(policy, "--policy") if policy else in_force, changes or ())
+    tried = tried_policy(
+        load(policy, "--policy", whole=True) if policy else in_force, changes or ()
+    )
     tried = replace(tried, under_pressure=under_pressure)
 
     def question(past: Past, session: SparkSession) -> Simulation:

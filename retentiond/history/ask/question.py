@@ -16,16 +16,16 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 from pydantic import ValidationError
 
-from retentiond.config import Config, ExternalReader, PolicyConflict, TopicPolicy
+from retentiond.config import Config, ExternalReader, NoPolicy, TopicPolicy
 from retentiond.config.disk_pressure import DiskPressure
 from retentiond.config.document import read_document
 from retentiond.config.reader import path_of, sentence_of
-from retentiond.config.rules import TopicEntry
+from retentiond.config.rules import PRESSURE, TopicEntry
 from retentiond.config.settings import SETTINGS, refined
 from retentiond.errors import ConfigError, UsageError
 from retentiond.formatting import say_duration, say_name
 
-PolicyFor: TypeAlias = Callable[[str], TopicPolicy | PolicyConflict | None]
+PolicyFor: TypeAlias = Callable[[str], TopicPolicy | NoPolicy | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +117,7 @@ POLICY_COLUMNS: dict[str, tuple[pa.DataType, Callable[[TopicQuestion], int | boo
     "consumed_retention_ms": (pa.int64(), lambda asked: asked.retention_ms),
     "min_groups": (pa.int64(), lambda asked: asked.min_groups),
     "conflict": (pa.bool_(), lambda asked: asked.conflict),
+    "policy_unreadable": (pa.bool_(), lambda _asked: False),
     "is_known": (pa.bool_(), lambda asked: asked.is_known),
     "assumes_visible_groups": (
         pa.bool_(),
@@ -135,8 +136,8 @@ def questions(
 
 def _question(
     topic: str,
-    tried: TopicPolicy | PolicyConflict | None,
-    in_force: TopicPolicy | PolicyConflict | None,
+    tried: TopicPolicy | NoPolicy | None,
+    in_force: TopicPolicy | NoPolicy | None,
 ) -> TopicQuestion:
     policy = tried if isinstance(tried, TopicPolicy) else None
     return TopicQuestion(
@@ -144,7 +145,7 @@ def _question(
         policy.consumed_retention_ms if policy else None,
         policy,
         in_force if isinstance(in_force, TopicPolicy) else None,
-        isinstance(tried, PolicyConflict),
+        isinstance(tried, NoPolicy),
     )
 
 
@@ -157,7 +158,7 @@ class TriedPolicy:
     changes: dict[str, TopicPolicy]
     under_pressure: bool = False
 
-    def policy_for(self, topic: str) -> TopicPolicy | PolicyConflict | None:
+    def policy_for(self, topic: str) -> TopicPolicy | NoPolicy | None:
         """As `Config.policy_for`."""
         policy = self.changes.get(topic) or self.config.policy_for(topic)
         if not isinstance(policy, TopicPolicy):
@@ -231,7 +232,7 @@ def _changed(config: Config, topic: str, settings: dict[str, Any]) -> TopicPolic
                 "not count",
                 path=f"--set {topic}:groups",
             )
-    return _with_pressure_at_most(policy, topic, entry.key_of_pressure)
+    return _with_pressure_at_most(policy, topic, entry.key_of_retention(PRESSURE))
 
 
 def _with_pressure_at_most(policy: TopicPolicy, topic: str, written: str | None) -> TopicPolicy:

@@ -143,6 +143,7 @@ def topic_document(explained: TopicExplanation) -> dict[str, Any]:
     return {
         "topic": explained.answer.topic,
         "owner": explained.answer.owner,
+        "fence": explained.answer.fence,
         "reasons": [_similar_document(each, explained) for each in explained.reasons],
         "groups": [_topic_group_document(each) for each in explained.groups],
         "partitions": [explanation_document(explained, each) for each in explained.partitions],

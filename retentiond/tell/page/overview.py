@@ -100,6 +100,10 @@ def _findings(
             yield HealthFinding(INFO, "Compacted topics", sentence)
         for sentence in report.answers.only_groups:
             yield HealthFinding(INFO, "Not every group counts", sentence)
+    for file in status.unreadable:
+        yield HealthFinding(
+            WARN, "Policy file", f"the topics of its fence are held: {file.problem}"
+        )
     if problem := status.history_problem():
         yield HealthFinding(INFO, "History", problem)
 

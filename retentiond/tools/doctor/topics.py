@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from retentiond.config import Config, PolicyConflict, TopicPolicy
-from retentiond.formatting import say_duration
+from retentiond.config import Config, PolicyConflict, PolicyUnreadable, TopicPolicy
+from retentiond.formatting import say_duration, say_many, say_verb
 from retentiond.gather.offsets import retention_offsets, retentions
 from retentiond.gather.topics import NO_ID, EnabledTopic
 from retentiond.kafka.errors.remedies import TOPIC_REFUSED
@@ -35,7 +35,7 @@ def check_topics(topics: Sequence[EnabledTopic], config: Config) -> Iterator[Fin
     """Nothing in a topic's configs, policy or name speaks against deletion."""
     findings = [
         finding
-        for check in (_unreadable, _conflicts, _compacted, _exceeding, _owned)
+        for check in (_unreadable, _without_policy, _compacted, _exceeding, _owned)
         for finding in check(topics, config)
     ]
     yield from findings
@@ -76,16 +76,34 @@ def _unreadable(topics: Sequence[EnabledTopic], _: Config) -> Iterator[Finding]:
         yield from about(Level.WARNING, "topic", names, f"could not be checked: {failure}")
 
 
-def _conflicts(topics: Sequence[EnabledTopic], _: Config) -> Iterator[Finding]:
+def _without_policy(topics: Sequence[EnabledTopic], config: Config) -> Iterator[Finding]:
     for topic in topics:
-        if isinstance(topic.reading.policy, PolicyConflict):
+        policy = topic.reading.policy
+        if isinstance(policy, PolicyConflict):
             yield Finding(
                 Level.PROBLEM,
                 f"topic {topic.reading.name}",
-                f"held: {' and '.join(topic.reading.policy.places)} treat it differently",
-                "give it an entry with its exact name, which wins",
+                f"held: {' and '.join(policy.places)} treat it differently",
+                "have it in one fence only"
+                if len(config.fences.around(topic.reading.name)) > 1
+                else "give it an entry with its exact name, which wins",
                 (topic.reading.name,),
             )
+    for file in config.unreadable:
+        held = [
+            topic.reading.name
+            for topic in topics
+            if isinstance(topic.reading.policy, PolicyUnreadable)
+            and topic.reading.policy.fence == file.name
+        ]
+        yield Finding(
+            Level.PROBLEM,
+            f"policy file {file.name}",
+            f"can't be used, so {say_many(len(held), 'topic')} in its fence "
+            f"{say_verb(len(held), 'is', 'are')} held: {file.problem}",
+            "correct the file, or put it back, then send the daemon SIGHUP",
+            tuple(held),
+        )
 
 
 def _compacted(topics: Sequence[EnabledTopic], config: Config) -> Iterator[Finding]:

@@ -22,7 +22,8 @@ be in [files of their own](policies.md#files-of-teams).
 In values, `${NAME}` is replaced from the environment and `${file:PATH}` from a file. So you need
 not write passwords into the configuration.
 
-The daemon reads a changed file when it gets a [SIGHUP](operations.md#signals). A changed
+The daemon reads a changed file when it gets a [SIGHUP](operations.md#signals), or
+[by itself](policies.md#changed-files) with `reload.watch`. A changed
 `state_dir` or `http` takes effect only after a restart; the log then has
 `retentiond.config_needs_restart`.
 
@@ -95,7 +96,8 @@ def keys(schema: dict[str, Any], node: dict[str, Any], path: str) -> Iterator[Ke
         here = f"{path}.{name}" if path else name
         about = found.get("description", "")
         inner = _resolved(schema, found)
-        items = _resolved(schema, inner.get("items", {}))
+        listed = next((each for each in inner.get("anyOf", ()) if "items" in each), inner)
+        items = _resolved(schema, listed.get("items", {}))
         yield Key(here, about, _default(found, inner))
         if here == "defaults":
             continue
@@ -104,7 +106,8 @@ def keys(schema: dict[str, Any], node: dict[str, Any], path: str) -> Iterator[Ke
 
 
 def _resolved(schema: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
-    (of_other,) = [each for each in node.get("anyOf", ()) if "$ref" in each] or [node]
+    several = (*node.get("anyOf", ()), *node.get("oneOf", ()))
+    (of_other,) = [each for each in several if "$ref" in each] or [node]
     reference = of_other.get("$ref")
     if reference is None:
         return node

@@ -17,9 +17,12 @@ import structlog
 from structlog.typing import EventDict
 
 from retentiond.config import Config
+from retentiond.config.files import ConfigFiles
 from retentiond.cycle import CycleEnd
 from retentiond.daemon import Daemon
+from retentiond.errors import ConfigError
 from retentiond.model import DeletionOutcome
+from retentiond.reload import Reading
 from retentiond.schedule import EveryInterval
 from retentiond.state.state import State
 from retentiond.tell import logs
@@ -125,6 +128,17 @@ class FakeScheduler:
         self.on_shutdown()
 
 
+class FilesOfBench(ConfigFiles):
+    """Unchanged for as long as the bench has the same file."""
+
+    def __init__(self, bench: Bench) -> None:
+        super().__init__()
+        self._bench, self._read = bench, bench.file
+
+    def is_unchanged(self) -> bool:
+        return self._bench.file is self._read
+
+
 class Bench:
     """A daemon in its whole life, and everything around it. ``cycle`` may be replaced any time."""
 
@@ -141,8 +155,9 @@ class Bench:
         with structlog.testing.capture_logs() as self.log:
             self.daemon = Daemon(
                 config,
-                self._load,
+                self._read,
                 cast(State, None),  # the fake engine asks nothing of it
+                files=FilesOfBench(self),
                 make_engine=cast(Any, self._engine),  # it stands in for an `Engine`
                 make_scheduler=lambda: self.scheduler,
                 date=lambda: time.time() + self.later_s + self.clock_ahead_s,
@@ -196,10 +211,10 @@ class Bench:
         finally:
             os.kill(os.getpid(), end)
 
-    def _load(self) -> Config:
-        if isinstance(self.file, Exception):
-            raise self.file
-        return self.file
+    def _read(self) -> Reading:
+        if isinstance(self.file, Config | ConfigError):
+            return Reading(self.file, FilesOfBench(self))
+        raise self.file
 
     def _run_cycle(self) -> CycleReport:
         return self.cycle()

@@ -17,7 +17,7 @@ from retentiond.act.approved import GroupEvidence
 from retentiond.act.evidence import Evidence
 from retentiond.act.guard import verify
 from retentiond.act.rule import Objection, check_partition
-from retentiond.config import PolicyConflict
+from retentiond.config import PolicyConflict, PolicyUnreadable
 from retentiond.config.pattern import Pattern
 from retentiond.model import Failure, GroupKind, PlanRow, Reason, TopicPartition, Verdict
 from retentiond.snapshot import ABSENT, EPOCH_SCHEMA, VANISHED, GroupReading
@@ -184,7 +184,11 @@ OBJECTIONS: dict[str, tuple[Change, str]] = {
     ),
     "policies in conflict": (
         topic(policy=PolicyConflict(("topics[0]", "topics[1]"))),
-        "the policy contradicts itself: topics[0], topics[1]",
+        "the topic has no policy: topics[0] and topics[1] treat the topic differently",
+    ),
+    "policy unreadable": (
+        topic(policy=PolicyUnreadable("a.yaml", "a.yaml: line 2")),
+        "the topic has no policy: the policy file of the topic's fence can't be used: a.yaml: line",
     ),
     "policy does not enable": (policy(enabled=False), "the policy does not enable the topic"),
     "consumed beyond forced retention": (

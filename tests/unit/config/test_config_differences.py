@@ -10,7 +10,15 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retentiond.config import Config, PolicyConflict, TopicPolicy, differences, load, parse
+from retentiond.config import (
+    Config,
+    NoPolicy,
+    PolicyConflict,
+    TopicPolicy,
+    differences,
+    load,
+    parse,
+)
 from tests.unit.config.files import MINIMAL
 
 ENABLE, HOURS = "retention.commitoffset.enable", "retention.commitoffset.hours"
@@ -236,6 +244,6 @@ def test_whatever_happens_to_a_topic_is_told(
             assert found & {"later", "unknown"}
 
 
-def _retention(policy: TopicPolicy | PolicyConflict | None) -> float:
+def _retention(policy: TopicPolicy | NoPolicy | None) -> float:
     """Endless where nothing is deleted."""
     return policy.consumed_retention_ms if isinstance(policy, TopicPolicy) else float("inf")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from retentiond.config import TopicPolicy
+from retentiond.config import PolicyConflict, TopicPolicy
 from retentiond.config.differences import differences
-from retentiond.config.policy import PolicyConflict
 from retentiond.formatting import HOUR_MS, MINUTE_MS
 from tests.unit.config.files import MINIMAL, parsed
 

@@ -49,7 +49,8 @@ def test_every_setting_appears_in_the_reference() -> None:
     schema = json.loads((EXAMPLES / "retentiond.schema.json").read_text("utf-8"))
     # What has no default, and can't be left in a file that is to work as it stands.
     examples = (
-        r"^( *)# (?=state_dir: |tls: |basic_auth:|  prometheus: |only: |headers: |policies: "
+        r"^( *)# (?=state_dir: |tls: |basic_auth:|  prometheus: |only: |headers: |policies:"
+        r"|  - file: |    topics: |    at_least|    forbid|  - policies"
         r"|disk_pressure:|  below_free|  until_free|retention.commitoffset.pressure.)"
     )
     off = "\ndisk_pressure: null\n"  # its default, with the section as an example below

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from retentiond.config import PolicyConflict
+from retentiond.config import PolicyConflict, PolicyUnreadable
 from retentiond.config.pattern import Pattern
 from retentiond.decide.plan import decide
 from retentiond.model import VERDICT_OF, Failure, GroupKind, PlanRow, Reason
@@ -360,6 +360,12 @@ CASES = [
         (orders(policy=PolicyConflict(("topics[0]", "policies.d/a.yaml: topics[1]"), "a")),),
         None,
         said="the main file's topics[0] and policies.d/a.yaml: topics[1] treat the topic",
+    ),
+    Case(
+        Reason.POLICY_UNREADABLE,
+        (orders(policy=PolicyUnreadable("a.yaml", "a.yaml: line 2: expected", "a")),),
+        None,
+        said="the policy file of the topic's fence can't be used: a.yaml: line 2: expected",
     ),
     Case(Reason.OPEN_TRANSACTION, (offsets(last_stable_offset=10),), 10, said="since offset 10"),
 ]

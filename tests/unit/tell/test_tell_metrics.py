@@ -13,11 +13,12 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import CollectorRegistry
 from prometheus_client.samples import Sample
 
+from retentiond.config.no_policy import UnreadableFile
 from retentiond.disks.broker_disks import DiskReport
 from retentiond.disks.log_dirs import LogDirCapacity, Orphans
 from retentiond.disks.pressure import LogDirRelief, PressedLogDir
 from retentiond.disks.stuck import Stuck, StuckCause
-from retentiond.errors import StateError
+from retentiond.errors import ConfigError, StateError
 from retentiond.history.keeper import HistoryStatus
 from retentiond.kafka.interface import LOOK_TO_REQUEST, THROTTLED
 from retentiond.memory.remembered import GroupOnTopic
@@ -114,6 +115,7 @@ def full(metrics: Metrics, registry: CollectorRegistry) -> CollectorRegistry:
     daemon.audit_oldest_s = daemon.certificate_expiry_s = lambda: 9
     daemon.history = lambda: HistoryStatus(bytes=7, written_at=1.5, failures=2)
     daemon.dropped_log_lines = lambda: 3
+    daemon.unreadable = [UnreadableFile.because_of(ConfigError("bad"), "pay.yaml", "payments")]
     return registry
 
 

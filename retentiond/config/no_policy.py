@@ -1,0 +1,87 @@
+"""Why an enabled topic has no policy: nobody knows how it is to be treated, so it is held."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Self
+
+from retentiond.errors import ConfigError
+from retentiond.formatting import listed
+
+FILE_END = ": "
+"""Between a policy file and the entry in it."""
+
+
+class NoPolicy:
+    """``owner``: who is asked about the topic. ``fence``: the file whose fence the topic is in."""
+
+    __slots__ = ()
+
+    owner: str | None
+    fence: str | None
+
+    @property
+    def sentence(self) -> str:
+        raise NotImplementedError
+
+    def excludes(self, group_id: str) -> bool:
+        """No group: as long as nobody knows how the topic is to be treated, each counts."""
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyConflict(NoPolicy):
+    """Patterns match the topic that would treat it differently; ``sources`` are their entries, with
+    their files. Or it is in several fences, and ``sources`` are these."""
+
+    sources: tuple[str, ...]
+    owner: str | None = None
+    fence: str | None = None
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The sources in words: beside a team's file, the main file is named too."""
+        if not any(FILE_END in each for each in self.sources):
+            return self.sources
+        return tuple(
+            each if FILE_END in each else f"the main file's {each}" for each in self.sources
+        )
+
+    @property
+    def sentence(self) -> str:
+        return f"{listed(self.places)} treat the topic differently"
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyUnreadable(NoPolicy):
+    """The topic is in the fence of a file that is missing, unreadable or bad. ``problem``: what is
+    wrong, with the file's name."""
+
+    fence: str
+    problem: str
+    owner: str | None = None
+
+    @property
+    def sentence(self) -> str:
+        return f"the policy file of the topic's fence can't be used: {self.problem}"
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableFile:
+    """A fenced file that can't be used. ``owner``: empty where it can't be read. ``problem``: the
+    error in words, with the file's name."""
+
+    name: str
+    owner: str
+    problem: str
+    error: ConfigError = field(compare=False)
+
+    @classmethod
+    def because_of(cls, error: ConfigError, name: str, owner: str) -> Self:
+        return cls(name, owner, str(error), error)
+
+
+def refusal(message: str, place: str) -> ConfigError:
+    """The error about a place, with its file."""
+    file, _, path = place.rpartition(FILE_END)
+    return ConfigError(message, path=path, file=file or None)
