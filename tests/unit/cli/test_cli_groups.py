@@ -20,7 +20,7 @@ from retentiond.state.operator_actions import actions_in
 from tests.support.builders.gather_worlds import healthy
 from tests.support.builders.group_memories import BILLING, cycle
 from tests.support.fakes import FakeCluster
-from tests.unit.cli.conftest import CONFIG, Command
+from tests.unit.cli.conftest import CONFIG, Command, Transcript
 
 VANISHED_AT = "2023-11-14T22:13:20.000Z"  # the clock of `healthy`
 
@@ -71,89 +71,26 @@ def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
 
 
-def test_every_group_is_shown_and_when_a_remembered_one_vanished(
-    command: Command, config_file: Path
+def test_every_group_is_shown_with_what_it_reads_and_when_it_vanished(
+    transcript: Transcript,
+    config_file: Path,
+    kafka: FakeCluster,
+    state_dir: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    done = command("groups", "--config", config_file)
-    assert (done.code, done.err) == (0, "")
-    head, *rest = [line.split() for line in done.out.splitlines() if line.strip()]
-    lines, last = rest[:5], [word for line in rest[5:] for word in line]
-    assert head[0] == "GROUP"
-    assert lines == [
-        ["billing", "classic", "1", "-", "yes", VANISHED_AT],
-        ["newcomer", "classic", "1", "1", "yes", "-"],
-        ["pipeline", "streams", "1", "-", "yes", "-"],
-        ["search", "consumer", "2", "-", "yes", "-"],
-        ["stranger", "classic", "1", "-", "no", "-"],
-    ]
-    assert " ".join(last).startswith(
-        "5 groups, 1 vanished, 1 not remembered A group holds a topic that it was seen"
-    )
-
-
-def test_as_json_each_group_has_its_last_commits(command: Command, config_file: Path) -> None:
-    done = command("groups", "--output", "json", "--config", config_file)
-    assert (done.code, done.err) == (0, "")
-    assert json.loads(done.out) == [
-        {
-            "group": "billing",
-            "kind": "classic",
-            "remembered": True,
-            "vanished_since": VANISHED_AT,
-            "topics": {"orders": {"0": 3, "1": 4}},
-            "without_commit": {},
-        },
-        {
-            "group": "newcomer",
-            "kind": "classic",
-            "remembered": True,
-            "vanished_since": None,
-            "topics": {"clicks": {}},
-            "without_commit": {"clicks": VANISHED_AT},
-        },
-        {
-            "group": "pipeline",
-            "kind": "streams",
-            "remembered": True,
-            "vanished_since": None,
-            "topics": {"clicks": {"0": 2}},
-            "without_commit": {},
-        },
-        {
-            "group": "search",
-            "kind": "consumer",
-            "remembered": True,
-            "vanished_since": None,
-            "topics": {"clicks": {"0": 1}, "orders": {"0": 5}},
-            "without_commit": {},
-        },
-        {
-            "group": "stranger",
-            "kind": "classic",
-            "remembered": False,
-            "vanished_since": None,
-            "topics": {"secrets": {"0": 2}},
-            "without_commit": {},
-        },
-    ]
-
-
-def test_a_group_that_no_cycle_has_seen_yet_is_shown_with_what_it_reads(
-    command: Command, config_file: Path, kafka: FakeCluster
-) -> None:
+    """tests/golden/groups: "late" is one that no cycle has seen yet."""
+    monkeypatch.setenv("COLUMNS", "100")
     kafka.commit("late", {("orders", 0): 1})
     kafka.join("late", ["clicks"])
-    done = command("groups", "--output", "json", "--config", config_file)
-    assert (done.code, done.err) == (0, "")
-    (late,) = (each for each in json.loads(done.out) if each["group"] == "late")
-    assert late == {
-        "group": "late",
-        "kind": "classic",
-        "remembered": False,
-        "vanished_since": None,
-        "topics": {"clicks": {}, "orders": {"0": 1}},
-        "without_commit": {"clicks": None},
-    }
+    transcript("groups", "--config", config_file)
+    transcript("groups", "--output", "json", "--config", config_file)
+    transcript("groups", "forget", "bilding", "--yes", "--config", config_file)
+    transcript("groups", "accept", "--config", config_file)
+    assert not (state_dir / "audit.db").exists()
+    transcript("groups", "forget", "search", "--topic", "clicks", "--config", config_file)
+    transcript("groups", "forget", "billing", "--config", config_file)
+    transcript("groups", "--config", config_file)
+    transcript.check("groups/groups.txt")
 
 
 @pytest.mark.parametrize("method", ["cluster_id", "list_groups"])
@@ -245,15 +182,6 @@ def test_on_a_terminal_it_asks_and_only_a_yes_forgets(
     assert (BILLING in recall(config_file.parent / "state").commits) is not is_yes
 
 
-def test_a_group_that_is_not_remembered_can_not_be_forgotten(
-    command: Command, config_file: Path, state_dir: Path
-) -> None:
-    done = command("groups", "forget", "bilding", "--yes", "--config", config_file)
-    assert (done.code, done.out) == (2, "")
-    assert done.err == "retentiond: no group bilding is remembered; see `retentiond groups`\n"
-    assert not (state_dir / "audit.db").exists()
-
-
 def test_a_group_is_not_forgotten_when_that_can_not_be_recorded(
     command: Command, config_file: Path, state_dir: Path
 ) -> None:
@@ -328,14 +256,6 @@ def test_a_loss_is_accepted_and_recorded(
     assert recall(state_dir).lost is None
     (action,) = actions_in(state_dir)
     assert (action.action, action.subject, action.detail) == ("accept", None, lost)
-
-
-def test_where_nothing_is_lost_there_is_nothing_to_accept(
-    command: Command, config_file: Path, state_dir: Path
-) -> None:
-    done = command("groups", "accept", "--config", config_file)
-    assert (done.code, done.out.strip()) == (0, "Nothing is lost.")
-    assert not (state_dir / "audit.db").exists()
 
 
 @pytest.mark.parametrize("arguments", [[], ["forget", "billing", "--yes"], ["accept", "--yes"]])
