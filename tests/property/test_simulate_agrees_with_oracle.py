@@ -52,7 +52,7 @@ from tests.support.tiers import runs
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 TABLES = runs(5, quick=2)
-RECOMMENDED = runs(2, quick=1)
+RECOMMENDED = 2
 AT_ONCE = 100
 ENTRIES = 12
 DAY_MS = 1440 * MINUTE_MS
@@ -646,6 +646,7 @@ def test_records_whose_segment_is_still_there_have_saved_nothing(
     assert saved <= (rolled.saved_bytes or 0) <= 1.25 * saved  # sizes don't tell where segments end
 
 
+@pytest.mark.thorough("a replay for each of many retentions")
 def test_under_what_is_recommended_nobody_would_have_missed_anything(
     large_jobs: SharedSpark, tmp_path: Path
 ) -> None:

@@ -9,7 +9,7 @@ from tests.support.tiers import ROOT, THOROUGH_FIXTURES, THOROUGH_PATHS
 
 TESTS = ROOT / "tests"
 
-MAKES_A_CLUSTER = re.compile(r"\b(?:EmbeddedKafka|secured_kafka|guarded_kafka)\(")
+MAKES_A_CLUSTER = re.compile(r"\b(?:EmbeddedKafka|secured_kafka|guarded_kafka)\(|\.broker\(\)")
 
 FIXTURE = re.compile(r"^@pytest\.fixture.*?^def (\w+)", re.MULTILINE | re.DOTALL)
 
