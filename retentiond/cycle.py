@@ -289,6 +289,14 @@ def _decided(
         wanted, snapshot, most_first = relieved(wanted, snapshot, eager_rows or wanted, pressure)
         turns = tuple(dict.fromkeys((*turns, *most_first)))
     rows = within_limits(unless_paused(wanted, stored.pause), config.limits, turns)
+    may_go = None if rows == wanted else wanted
+    found = (
+        None
+        if config.disk_pressure is None
+        else relief(rows, snapshot, pressure, may_go, eager_rows or ())
+    )
+    if config.dry_run:  # only now: limits and pressure are shown as they would work
+        rows = tuple(replace(row, dry_run=True) for row in rows)
     plan = Plan(
         cycle_id=uuid.uuid4().hex[:12],
         cluster_id=snapshot.cluster_id,
@@ -298,12 +306,6 @@ def _decided(
         problems=snapshot.problems + snapshot.hidden,
         rows=rows,
         paused=str(stored.pause) if stored.pause else None,
-    )
-    may_go = None if rows == wanted else wanted
-    found = (
-        None
-        if config.disk_pressure is None
-        else relief(rows, snapshot, pressure, may_go, eager_rows or ())
     )
     return Decision(plan, snapshot, found, turns)
 

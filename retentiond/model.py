@@ -282,6 +282,15 @@ class PlanRow:
             "the policy file whose fence the topic is in (not kept in the audit log); null: none",
         ),
     )
+    dry_run: bool = field(
+        default=False,
+        metadata=said(
+            FLAG,
+            "whether nothing is requested: the policy has the topic on trial (`dry_run`), or the "
+            "main file's `dry_run` is true",
+            in_history=True,
+        ),
+    )
     binding_since: str | None = field(
         default=None,
         metadata=said(
@@ -369,7 +378,7 @@ class DeletionOutcome:
 
 
 def undone(plan: Plan, outcomes: Iterable[DeletionOutcome]) -> tuple[str, ...]:
-    """Why planned deletions were not done, a sentence for each; none in a dry run.
+    """Why planned deletions were not done, a sentence for each; none in a dry run or a trial.
 
     A row that the guard turned down does not count, because its evidence has changed, and the next
     cycle plans anew. It counts if the guard's own evidence was not complete, or if the guard has
@@ -393,7 +402,9 @@ def unproven_rows(plan: Plan, outcomes: Sequence[DeletionOutcome]) -> tuple[Plan
 
 def turned_down_rows(plan: Plan) -> tuple[PlanRow, ...]:
     """What was planned to be deleted, and the guard did not let through."""
-    return tuple(row for row in plan.rows if row.reason is Reason.EVIDENCE_CHANGED)
+    return tuple(
+        row for row in plan.rows if row.reason is Reason.EVIDENCE_CHANGED and not row.dry_run
+    )
 
 
 def result_of(

@@ -1,9 +1,9 @@
 """`Approved`, the only value that `retentiond.act.delete` executes, and the journal of deletions.
 
-Invariant: an `Approved` never reaches a record that a relevant group has yet to read, and never has
-a cutoff with a special meaning in Kafka (-1 is "everything up to the high watermark"). The
-constructor refuses such values. `retentiond.act.guard`, the only module that makes them, sees to it
-that the evidence is *true and complete*.
+Invariant: an `Approved` never reaches a record that a relevant group has yet to read, is never of a
+topic on trial, and never has a cutoff with a special meaning in Kafka (-1 is "everything up to the
+high watermark"). The constructor refuses such values. `retentiond.act.guard`, the only module that
+makes them, sees to it that the evidence is *true and complete*.
 
 Invariant: the journal has every deletion that was requested from a broker, even if the process was
 killed in between. `retentiond.state.audit.Audit` implements it on disk.
@@ -66,6 +66,8 @@ class Approved:
                 f"{self.topic}-{self.partition}: the cutoff {self.cutoff} is not above the "
                 f"log start offset {self.log_start_offset}"
             )
+        if self.row.dry_run:
+            raise ValueError(f"{self.topic}-{self.partition}: the topic is on trial")
         if not self.evidence.groups:
             raise ValueError(f"{self.topic}-{self.partition}: no group has committed")
         if len(self.evidence.groups) != len(self.evidence.committed_offsets):

@@ -97,18 +97,15 @@ class PlanExecutor:
         """Verifies and deletes what the plan allows. ``first`` is the plan's reading. The
         ``waiting`` partitions come first.
 
-        A dry run is judged as a whole by ``first`` itself: a second reading only finds changes
-        before the request, and a dry run has none.
+        Rows of a trial, or of a dry run, are judged by ``first`` itself: a second reading only
+        finds changes before the request, and they have none.
         """
         done = CarriedOut(plan)
-        rows = [plan.rows[position] for position in in_turn(plan.rows, waiting)]
-        if plan.dry_run:
-            deletions = tuple(row for row in rows if row.verdict is Verdict.DELETE)
+        in_order = [plan.rows[position] for position in in_turn(plan.rows, waiting)]
+        rows = [row for row in in_order if not (plan.dry_run or row.dry_run)]
+        if on_trial := [row for row in in_order if plan.dry_run or row.dry_run]:
             with self.times.step("guard"):
-                verified = verify(deletions, first, first)
-            done.take_over(verified.rows)
-            done.leave(verified.rows)
-            return done
+                done.take_over(verify(on_trial, first, first).rows)
         slices = Slices(rows, Estimate(first))
         unreadable = 0
         while slices:
@@ -240,12 +237,13 @@ def still_waiting(
     longest come first.
 
     A waiting partition that is held for another reason keeps its place. A partition loses its
-    place if the guard has held it or its deletion has failed.
+    place if the guard has held it, its deletion has failed, or its topic is on trial.
     """
     late = {each.topic_partition for each in outcomes if each.outcome is Outcome.NOT_ATTEMPTED}
     left_out = {
         row.topic_partition: row.reason
         for row in rows
+        if not row.dry_run
         if row.topic_partition in late
         or (row.verdict is Verdict.HOLD and row.reason is not Reason.EVIDENCE_CHANGED)
     }

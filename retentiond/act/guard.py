@@ -3,7 +3,7 @@
 Invariant: no record is deleted that, by the plan's reading *or* by a second one, lies at or above a
 relevant group's committed offset, is younger than the consumed retention, or belongs to an open
 transaction. Missing, partial, failed or contradictory evidence is an objection; it never shrinks
-the set of groups.
+the set of groups. A row of a trial is judged, and never approved.
 
 `retentiond.act.rule` states the rule once more, in plain Python and without any code of
 `retentiond.decide`: a mistake in one of the two costs a hold and no record. This module alone
@@ -25,6 +25,7 @@ from retentiond.act.rule import (
     check_reading,
     check_topic,
     counting,
+    policy_of,
 )
 from retentiond.formatting import say_reader
 from retentiond.model import GroupKind, PlanRow, Reason, Verdict
@@ -52,14 +53,15 @@ def verify(
 
     ``first`` is the plan's reading. ``second`` was read later. It has the topics of the planned
     deletions, all their partitions (with offsets only where a deletion is planned), and the groups
-    with their commits on all of them. A dry run has the first reading only and passes it twice: its
-    rows are judged, and nothing is approved. ``by_plan``: ``first``, `arranged` for these rows. It
-    is made before the second reading, because that grows old meanwhile.
+    with their commits on all of them. Rows of a trial or a dry run have the first reading only,
+    which is passed twice: they are judged, and nothing is approved. ``by_plan``: ``first``,
+    `arranged` for these rows. It is made before the second reading, because that grows old
+    meanwhile.
     """
     planned = tuple(rows)
     by_plan = by_plan or arranged(planned, first)
-    is_dry_run = second is first
-    guard = _Guard(by_plan, by_plan if is_dry_run else arranged(planned, second))
+    is_read_once = second is first
+    guard = _Guard(by_plan, by_plan if is_read_once else arranged(planned, second))
     approved: list[Approved] = []
     verified: list[PlanRow] = []
     for row in planned:
@@ -67,14 +69,24 @@ def verify(
             verified.append(row)
             continue
         try:
-            deletion = guard.approve(row)
+            judged = guard.judge(row)
+            if not (is_read_once or row.dry_run):
+                approved.append(guard.approve(judged))
         except Objection as objection:
             verified.append(_held(row, objection, guard.kind_of(objection.group_id)))
         else:
-            verified.append(deletion.row)
-            if not is_dry_run:
-                approved.append(deletion)
+            verified.append(judged.row)
     return Verified(tuple(approved), tuple(verified))
+
+
+class _Judged(NamedTuple):
+    """A row to which there is no objection, with what proves it."""
+
+    row: PlanRow
+    topic_id: str
+    cutoff: int
+    log_start: int
+    committed_offsets: tuple[int, ...]
 
 
 class _Guard:
@@ -87,8 +99,8 @@ class _Guard:
         self._groups: dict[str, _Groups | Objection] = {}
         self._kinds: dict[str, tuple[tuple[str, GroupKind], ...]] = {}
 
-    def approve(self, row: PlanRow) -> Approved:
-        """Raises `Objection`. In a dry run, whose two readings are one, it is judged once."""
+    def judge(self, row: PlanRow) -> _Judged:
+        """Raises `Objection`. If the two readings are one, it is judged once."""
         if row.cutoff is None or row.topic_id is None:
             raise Objection("the plan gives no cutoff or no topic id")
         groups = self._groups_of(row.topic)
@@ -98,14 +110,28 @@ class _Guard:
             log_start, committed_offsets = _check(
                 self._second, row, row.cutoff, groups.by_second, before=self._first
             )
+        return _Judged(
+            _as_read(row, log_start, row.cutoff - log_start),
+            row.topic_id,
+            row.cutoff,
+            log_start,
+            tuple(committed_offsets),
+        )
+
+    def approve(self, judged: _Judged) -> Approved:
+        """Raises `Objection` if a reading has the topic on trial, whatever the plan says."""
+        topic = judged.row.topic
+        for evidence in (self._first, self._second):
+            if policy_of(evidence, topic).dry_run:
+                raise Objection("the policy has the topic on trial (dry_run)")
         return Approved(
-            topic=row.topic,
-            partition=row.partition,
-            topic_id=row.topic_id,
-            cutoff=row.cutoff,
-            log_start_offset=log_start,
-            evidence=CommitEvidence(self._kinds_of(row.topic), tuple(committed_offsets)),
-            row=_as_read(row, log_start, row.cutoff - log_start),
+            topic=topic,
+            partition=judged.row.partition,
+            topic_id=judged.topic_id,
+            cutoff=judged.cutoff,
+            log_start_offset=judged.log_start,
+            evidence=CommitEvidence(self._kinds_of(topic), judged.committed_offsets),
+            row=judged.row,
         )
 
     def _kinds_of(self, topic: str) -> tuple[tuple[str, GroupKind], ...]:

@@ -125,6 +125,9 @@ def _say_what_it_means(path: Path, config: Config, no_secrets: bool) -> None:
     mode = {True: "deletes nothing (dry_run)", False: "DELETES RECORDS"}.get(
         config.dry_run, f"deletes records unless dry_run ({config.dry_run}) is true"
     )
+    enabled = [each.policy for each in config.entries if each.policy.enabled]
+    if config.dry_run is False and enabled and not any(policy.deletes for policy in enabled):
+        mode = "deletes nothing (every enabled entry is on trial)"
     interval = config.schedule.interval_ms
     every = interval if is_unknown(interval) else f"{interval / 1000:g} s"
     unasked = " Variables and secret files were not asked for." if no_secrets else ""

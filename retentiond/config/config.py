@@ -180,7 +180,8 @@ class Config(Section):
     """When a cycle runs."""
 
     dry_run: Flag = True
-    """Whether cycles only plan and explain, and delete nothing."""
+    """Whether cycles only plan and explain, and delete nothing. An entry of `topics` may say it for
+    its own topics, as a trial."""
 
     state_dir: Folder = Field(default_factory=daemon_state_dir)
     """Directory of the audit log, the history and the remembered groups, one for each daemon. By

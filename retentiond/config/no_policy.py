@@ -13,12 +13,14 @@ FILE_END = ": "
 
 
 class NoPolicy:
-    """``owner``: who is asked about the topic. ``fence``: the file whose fence the topic is in."""
+    """``owner``: who is asked about the topic. ``fence``: the file whose fence the topic is in.
+    ``dry_run``: whether every entry has it on trial."""
 
     __slots__ = ()
 
     owner: str | None
     fence: str | None
+    dry_run: bool
 
     @property
     def sentence(self) -> str:
@@ -37,6 +39,7 @@ class PolicyConflict(NoPolicy):
     sources: tuple[str, ...]
     owner: str | None = None
     fence: str | None = None
+    dry_run: bool = False
 
     @property
     def places(self) -> tuple[str, ...]:
@@ -60,6 +63,7 @@ class PolicyUnreadable(NoPolicy):
     fence: str
     problem: str
     owner: str | None = None
+    dry_run: bool = False
 
     @property
     def sentence(self) -> str:

@@ -137,7 +137,8 @@ class Policies:
         sources = tuple(each.source for each in matching)
         owner = _owners(policies)
         if any(policy != first for policy in others):
-            return PolicyConflict(sources, owner, first.fence)
+            is_trial = all(policy.dry_run for policy in policies)
+            return PolicyConflict(sources, owner, first.fence, is_trial)
         return replace(first, sources=sources, owner=owner)
 
     def _held_by_fences(self, topic: str) -> NoPolicy | None:

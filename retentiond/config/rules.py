@@ -81,6 +81,10 @@ class TopicRules(Section):
     enable: Flag | None = Field(default=None, alias="retention.commitoffset.enable")
     """Whether consumed records are deleted. By default false."""
 
+    dry_run: Flag | None = None
+    """Whether the topic is on trial: it is planned and recorded like any other, and nothing is
+    deleted from it. The main file's `dry_run: true` puts every topic on trial. By default false."""
+
     hours: Hours | None = Field(default=None, alias="retention.commitoffset.hours")
     """The consumed retention: how long a record stays at least, in hours. 0 means "as soon as
     consumed". By default 168. Any unit set on a topic beats all units of `defaults`."""

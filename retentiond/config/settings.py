@@ -31,7 +31,8 @@ class TopicPolicy:
     ``consumed_retention_ms``: 0 is "as soon as consumed". ``pressure_retention_ms``: the one while
     a disk is nearly full, at most that; None: the same. ``sources``: the entries that say so, as
     ``topics[2]``. ``owner``: who is asked about the topic; None: nobody in particular. ``fence``:
-    the policy file whose fence the topic is in.
+    the policy file whose fence the topic is in. ``dry_run``: the topic is on trial:
+    planned and recorded, and nothing is requested.
     """
 
     enabled: bool = False
@@ -45,6 +46,7 @@ class TopicPolicy:
     forget_vanished_after_ms: int | None = None  # None: never
     external_readers: tuple[ExternalReader, ...] = ()
     assumes_visible_groups: bool = False
+    dry_run: bool = False
     sources: tuple[str, ...] = field(default=(), compare=False)
     owner: str | None = field(default=None, compare=False)
     fence: str | None = field(default=None, compare=False)
@@ -62,6 +64,12 @@ class TopicPolicy:
         if len(patterns) > 1:  # a flag holds for its own pattern: (?i)bill and web
             patterns = [f"(?:{each})" if _FLAG.search(each) else each for each in patterns]
         return "|".join(patterns) or None
+
+    @property
+    def deletes(self) -> bool:
+        """Whether it lets records be deleted: it enables the topic, and not as a trial. True where
+        that is not known."""
+        return bool(self.enabled) and self.dry_run is not True
 
     @property
     def counts_everybody(self) -> bool:
@@ -177,6 +185,13 @@ SETTINGS: tuple[PolicySetting, ...] = (
         "enabled",
         lambda rules: rules.enable,
         _true_is_sooner,
+    ),
+    PolicySetting(
+        "dry_run",
+        "dry_run",
+        lambda rules: rules.dry_run,
+        lambda before, after: _true_is_sooner(after, before),
+        says=lambda on_trial: "on trial (dry_run): nothing is deleted" if on_trial else None,
     ),
     PolicySetting(
         "retention.commitoffset.ms",
@@ -327,14 +342,14 @@ class Change:
 
 
 def changes(before: TopicPolicy, after: TopicPolicy) -> tuple[Change, ...]:
-    """How two policies of a topic differ. If one of them does not enable the topic, only what
-    enables it has an effect."""
-    both_enable = before.enabled and after.enabled
+    """How two policies of a topic differ. If one of them deletes nothing (it does not enable the
+    topic, or only as a trial), only what makes the other one delete has an effect."""
+    deleting = before.deletes + after.deletes
     return tuple(
         Change(
             *_in_words(setting, old, new),
             _effect(setting, old, new)
-            if both_enable or setting.attribute == "enabled"
+            if deleting == 2 or (deleting and setting.attribute in ("enabled", "dry_run"))
             else Effect.NONE,
         )
         for setting in SETTINGS

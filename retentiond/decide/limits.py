@@ -54,13 +54,16 @@ def within_limits(
 ) -> tuple[PlanRow, ...]:
     """Holds deletions that exceed the limits. The ``waiting`` partitions come first (under disk
     pressure, those that free most follow them: `Relieved.most_first`). A deletion
-    that doesn't fit takes nothing from the limits, so smaller ones after it may still fit."""
+    that doesn't fit takes nothing from the limits, so smaller ones after it may still fit. A trial
+    deletes nothing: the limits don't apply to it, and it leaves them to the others."""
     records, partitions = limits.records_per_cycle, limits.partitions_per_cycle
     limited = list(rows)
     records_taken = 0
     partitions_taken = 0
     for position in in_turn(rows, waiting):
         row = rows[position]
+        if row.dry_run:
+            continue
         if row.verdict is Verdict.DELETE:
             if partitions is not None and partitions_taken >= partitions:
                 row = _held(row, f"limits.partitions_per_cycle ({partitions}) is reached")

@@ -248,5 +248,6 @@ def _row(
         only_groups=None if isinstance(topic.policy, NoPolicy) else topic.policy.only_groups,
         owner=topic.policy.owner,
         fence=topic.policy.fence,
+        dry_run=topic.policy.dry_run,
         is_compacted="compact" in topic.cleanup_policy,
     )

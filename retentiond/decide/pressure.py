@@ -3,6 +3,9 @@
 Invariant: pressure shortens the consumed retention and nothing else. A row under pressure is the
 row that `decide` gives for the pressure retention, so its groups and its end bound it as ever. The
 guard judges by the same retention. Its detail says why it goes sooner, and the audit log keeps it.
+
+A topic on trial frees nothing: it is neither chosen nor counted, so the others go as soon as if it
+were not there.
 """
 
 from __future__ import annotations
@@ -49,8 +52,8 @@ def relieved(
     from deletion are holds in both. A pause comes later, so that it holds what would go sooner.
     """
     eager = pressure.eager or snapshot
-    frees = predict(rows, snapshot, pressure.reading, pressure.awaited_bytes)
-    may_free = predict(eager_rows, eager, pressure.reading, pressure.awaited_bytes)
+    frees = _freed(rows, snapshot, pressure)
+    may_free = _freed(eager_rows, eager, pressure)
     chosen = partitions_to_relieve(pressure.log_dirs, frees, may_free)
     relieved_rows = list(rows)
     partitions = list(snapshot.partitions)
@@ -67,6 +70,12 @@ def relieved(
         replace(snapshot, partitions=tuple(partitions)),
         _most_first(pressure.log_dirs, freed),
     )
+
+
+def _freed(rows: Sequence[PlanRow], snapshot: Snapshot, pressure: Pressure) -> Predictions:
+    """What these rows really free: not what a trial would free."""
+    real = [row for row in rows if not row.dry_run]
+    return predict(real, snapshot, pressure.reading, pressure.awaited_bytes)
 
 
 def _most_first(
@@ -167,7 +176,7 @@ def relief(
     eager_rows_at = {row.topic_partition: row for row in eager_rows}
 
     def freed_by(some_rows: Sequence[PlanRow]) -> dict[LogDirKey, int]:
-        frees = predict(some_rows, snapshot, pressure.reading, pressure.awaited_bytes)
+        frees = _freed(some_rows, snapshot, pressure)
         return bytes_by_disk(pressure.log_dirs, bytes_by_log_dir(frees, frees))
 
     planned = freed_by(rows)
@@ -185,6 +194,8 @@ def relief(
             if at in eager_rows_at:
                 eager[key][at] = eager_rows_at[at]
             disk = disk_keys.get(key)
+            if row.dry_run:  # whatever keeps its records: they would not go without it, either
+                continue
             if disk is not None and row.reason in (Reason.PAUSED, Reason.LIMIT_REACHED):
                 delayed[disk].add(row.reason)
             if row.binding_group is not None and row.reason is not Reason.TOO_YOUNG:

@@ -112,7 +112,6 @@ SCHEMA = pa.schema(
         pa.field("cycle_id", pa.string()),
         pa.field("complete", pa.bool_()),  # every group that could bear on a decision was seen
         pa.field("result", pa.string()),  # ok, incomplete or failed: as the cycle's log line says
-        pa.field("dry_run", pa.bool_()),
         pa.field("observed_ms", pa.int64()),
         pa.field("read_ms", pa.int64()),
         pa.field("is_whole", pa.bool_()),

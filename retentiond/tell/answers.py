@@ -12,12 +12,13 @@ fewer records than that.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from retentiond.disks.broker_disks import DiskReport
 from retentiond.disks.stuck import Stuck
+from retentiond.formatting import say_many, say_names
 from retentiond.model import DeletionOutcome, Outcome, PlanRow, TopicPartition, Verdict
 from retentiond.tell.kept_records import (
     NOTHING_STORED,
@@ -29,7 +30,7 @@ from retentiond.tell.kept_records import (
     summed_by_keeper,
     total_stored,
 )
-from retentiond.tell.reasons import say_compacted, say_groups_only, short
+from retentiond.tell.reasons import MOST_TOPICS, say_compacted, say_groups_only, short
 from retentiond.tell.well_known_topics import KnownSystem, system_of
 
 
@@ -229,6 +230,11 @@ class TopicAnswer:
         return self.partitions[0].row.fence
 
     @property
+    def dry_run(self) -> bool:
+        """As in `PlanRow`; all partitions have the same."""
+        return self.partitions[0].row.dry_run
+
+    @property
     def system(self) -> KnownSystem | None:
         """The system that owns the topic by its name, if there is one."""
         return system_of(self.topic)
@@ -249,6 +255,19 @@ class TopicAnswer:
                 ),
             )
         )
+
+
+def say_trials(topics: Sequence[TopicAnswer]) -> str:
+    """A sentence about topics on trial."""
+    records = sum(each.records for each in topics)
+    names = say_names([each.topic for each in topics], MOST_TOPICS)
+    return (
+        f"On trial (dry_run): {names}. {say_many(records, 'record')} may go there, and nothing is "
+        "deleted from these topics."
+        if len(topics) > 1
+        else f"{names} is on trial (dry_run): {say_many(records, 'record')} may go, and nothing is "
+        "deleted."
+    )
 
 
 @dataclass(frozen=True)

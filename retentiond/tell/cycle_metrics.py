@@ -168,6 +168,15 @@ CYCLE_METRICS: tuple[Definition[CycleFigures], ...] = (
         _owners,
     ),
     Definition(
+        "retentiond_topic_dry_run",
+        GAUGE,
+        "1 for an enabled topic that its policy has on trial (`dry_run`): its records count as "
+        "reclaimable, and none is deleted. Absent for other topics, and in a dry run of the whole "
+        "daemon.",
+        ("topic",),
+        lambda cycle: (((topic.topic,), 1) for topic in cycle.report.trials),
+    ),
+    Definition(
         "retentiond_log_start_offset",
         GAUGE,
         "Log start offset: the first offset that a consumer can read.",

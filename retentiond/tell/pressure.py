@@ -16,6 +16,8 @@ from retentiond.model import PlanRow, Reason, Verdict
 MOST_KEEPERS = 10
 """How many groups are named for a log directory: those that keep most there."""
 
+ON_TRIAL = "the topic is on trial (dry_run), so nothing of it is deleted, and it relieves no disk"
+
 FEW_KEEPERS = 3
 """How many of them a sentence names."""
 
@@ -81,7 +83,9 @@ def say_pressure_on_topic(
         if row.topic_partition in relief.sizes and _goes_sooner(row, policy)
     ]
     what = "no record of the topic goes sooner"
-    if policy.pressure_retention_ms is None:
+    if policy.dry_run:
+        what = ON_TRIAL
+    elif policy.pressure_retention_ms is None:
         what = "the topic has no pressure retention: its records stay as long as ever"
     elif sooner:
         whose = f"partition{'s' if len(sooner) > 1 else ''} {say_ranges(sooner)}"
@@ -98,6 +102,8 @@ def say_pressure_on(
 ) -> str:
     """What pressure does to a partition with a replica in the directory."""
     says = say_log_dir(relief.log_dir)
+    if policy.dry_run:
+        return f"{says}; {ON_TRIAL}."
     if policy.pressure_retention_ms is None:
         return f"{says}, and the topic has no pressure retention: its records stay as long as ever."
     if _goes_sooner(row, policy):

@@ -304,9 +304,18 @@ def with_address(sentence: str, options: str) -> str:
     return sentence.replace(GRANT, command) if options else sentence
 
 
+END_OF_TRIAL = (
+    "Nothing is deleted while `dry_run` is true. Ask `retentiond simulate` what the policy would "
+    "have cost, and then take `dry_run` out of it."
+)
+"""The remedy for records of a trial that may be deleted."""
+
+
 def remedy(row: PlanRow, options: str = "") -> str:
     """What to do about a row of the plan, in whole sentences. ``options``: the result of
     `tool_options`."""
+    if row.dry_run and row.reason is Reason.CONSUMED:
+        return END_OF_TRIAL
     group, kind = row.binding_group, row.binding_kind
     sentences = REMEDIES_OF_KIND.get(kind, {}).get(row.reason, REASON_TEXTS[row.reason].remedy)
     if row.reason is Reason.GROUP_UNREADABLE and (row.detail or "").endswith(NEGATIVE_COMMIT):

@@ -89,6 +89,21 @@ class CycleReport:
         """All figures of the plan and of its outcomes."""
         return cluster_answer(map(self._answer, self.plan.rows), self.disk)
 
+    @property
+    def trials(self) -> tuple[TopicAnswer, ...]:
+        """The topics that their policy has on trial; none in a dry run of the whole daemon."""
+        if self.plan.dry_run:
+            return ()
+        return tuple(each for each in self.answers.topics if each.dry_run)
+
+    @cached_property
+    def planned(self) -> ClusterAnswer:
+        """The figures of what this daemon is to delete: those of all topics but the trials."""
+        if not self.trials:
+            return self.answers
+        topics = tuple(each for each in self.answers.topics if not each.dry_run)
+        return replace(self.answers, topics=topics)
+
     def _answer(self, row: PlanRow) -> PartitionAnswer:
         outcome = self.outcomes.get(row.topic_partition)
         if row.detail and GRANT in row.detail:
@@ -194,14 +209,15 @@ def figures(report: CycleReport) -> dict[str, Any]:
         "groups": len(report.group_states),
         **{verdict.value: verdicts[verdict] for verdict in Verdict},
         "holds": dict(Counter(row.reason for row in rows if row.verdict is Verdict.HOLD)),
-        "records_planned": report.answers.records,
+        "records_planned": report.planned.records,
         "records_deleted": report.records_deleted,
-        "predicted_bytes": report.answers.frees.local,
+        "predicted_bytes": report.planned.frees.local,
         **(
-            {"predicted_remote_bytes": report.answers.frees.remote}
-            if report.answers.is_tiered
+            {"predicted_remote_bytes": report.planned.frees.remote}
+            if report.planned.is_tiered
             else {}
         ),
+        **({"trial_topics": len(report.trials)} if report.trials else {}),
         "freed_bytes": sum(report.disk.freed_bytes.values()),
         "deletions": {outcome.value: count for outcome, count in sorted(outcomes.items())},
         "seconds": {step: round(spent, 3) for step, spent in report.seconds.items()},

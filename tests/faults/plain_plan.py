@@ -80,5 +80,6 @@ def _row(snapshot: Snapshot, number: int) -> PlanRow:
             partition.retention_ms(topic.policy) if isinstance(topic.policy, TopicPolicy) else None
         ),
         owner=topic.policy.owner,
+        dry_run=topic.policy.dry_run,
         records=cutoff - start if cutoff is not None and reason is Reason.CONSUMED else 0,
     )

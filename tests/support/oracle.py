@@ -350,6 +350,7 @@ def row(
         ),
         owner=topic.reading.policy.owner,
         fence=topic.reading.policy.fence,
+        dry_run=topic.reading.policy.dry_run,
         is_compacted="compact" in topic.reading.cleanup_policy,
         only_groups=(
             None

@@ -66,6 +66,7 @@ policies = st.builds(
     allow_compacted=st.booleans(),
     assumes_visible_groups=st.booleans(),
     owner=st.sampled_from([None, "payments"]),
+    dry_run=st.booleans(),
 )
 
 

@@ -94,6 +94,8 @@ def run(
     stop: threading.Event | None = None,
     retention_ms: int = 0,
     pressure_ms: int | None = None,
+    trials: Collection[str] = (),
+    limits: Mapping[str, int] | None = None,
 ) -> CycleReport:
     rule = {"retention.commitoffset.enable": True, "retention.commitoffset.ms": retention_ms}
     pressure: dict[str, object] = {}
@@ -106,7 +108,11 @@ def run(
             "kafka": {"bootstrap.servers": "fake:9092"},
             "state_dir": str(folder / "state"),
             "dry_run": dry_run,
-            "topics": [{"name": name, **rule} for name in ("orders", "views", "zones", "zulu")]
+            "limits": limits or {},
+            "topics": [
+                {"name": name, **rule, "dry_run": name in trials}
+                for name in ("orders", "views", "zones", "zulu")
+            ]
             + [{"pattern": "(stage|orders)[.].*", **rule}],
         }
     )
@@ -135,9 +141,49 @@ def test_it_reads_once_and_asks_for_no_deletion(kafka: Counting, tmp_path: Path)
     report = run(kafka, tmp_path, dry_run=True)
     (row,) = report.plan.rows
     assert (row.verdict, row.cutoff, row.records) == (Verdict.DELETE, 7, 7)
-    assert report.outcomes[AT].outcome is Outcome.NOT_ATTEMPTED
+    assert row.dry_run
+    assert report.outcome(row).outcome is Outcome.NOT_ATTEMPTED
     assert kafka.listings == 1
     assert kafka.partition("orders").log_start == 0
+
+
+def test_a_trial_is_planned_beside_what_is_deleted_and_takes_nothing_from_it(
+    kafka: Counting, tmp_path: Path
+) -> None:
+    kafka.create_topic("views", 1)
+    kafka.produce("views", count=10)
+    kafka.commit("billing", {TopicPartition("views", 0): 6})
+
+    report = run(
+        kafka,
+        tmp_path,
+        trials=["orders"],
+        limits={"partitions_per_cycle": 1, "records_per_cycle": 6},
+    )
+
+    orders, views = report.plan.rows
+    assert (orders.verdict, orders.cutoff, orders.records) == (Verdict.DELETE, 7, 7)
+    assert (orders.dry_run, views.dry_run, report.plan.dry_run) == (True, False, False)
+    assert {at.topic: each.outcome for at, each in report.outcomes.items()} == {
+        "views": Outcome.DELETED
+    }
+    assert (kafka.partition("orders").log_start, kafka.partition("views").log_start) == (0, 6)
+    assert (report.result, report.undone) == ("ok", ())
+    with open_state(tmp_path / "state") as state:
+        assert [each.row.topic for each in read_deletions(state.state_dir)] == ["views"]
+        assert read_waiting(state.state_dir) == ()
+    (cycle_record,) = read_cycles(tmp_path / "state")
+    assert (cycle_record.result, cycle_record.not_attempted) == ("ok", 0)
+
+
+def test_a_cycle_of_trials_alone_asks_for_no_deletion_and_is_whole(
+    kafka: Counting, tmp_path: Path
+) -> None:
+    report = run(kafka, tmp_path, trials=["orders"])
+    assert (report.result, report.undone, report.outcomes) == ("ok", (), {})
+    assert kafka.listings == 1
+    assert kafka.partition("orders").log_start == 0
+    assert run(kafka, tmp_path).records_deleted == 7  # the trial is over, and its groups are known
 
 
 def test_it_tells_what_speaks_for_readers_that_commit_nothing(

@@ -31,7 +31,8 @@ def test_what_is_said_of_a_field_is_what_it_holds(field: Field) -> None:
 def test_a_field_stands_where_it_is_said_to(field: Field) -> None:
     name, said = field
     assert (name in row_document(row("orders"))) == said.in_json
-    assert (f"\n    {name} " in AUDIT_SCHEMA) == (said.audit is not None)
+    _, _, deletions = AUDIT_SCHEMA.partition("CREATE TABLE deletions")
+    assert (f"\n    {name} " in deletions) == (said.audit is not None)
     of_a_partition = COLUMNS[RowKind.PARTITION]
     assert (name in of_a_partition) == said.in_history
     assert set(of_a_partition) <= set(SCHEMA.names)

@@ -306,3 +306,8 @@ def test_a_duration_is_written_as_it_is_read(ms: int) -> None:
 )
 def test_a_duration_in_words_starts_with_its_largest_unit(ms: int, words: str) -> None:
     assert say_duration(ms) == words
+
+
+def test_what_ends_a_trial_is_the_remedy_of_records_that_may_be_deleted_there() -> None:
+    assert "take `dry_run` out of it" in remedy(replace(row("orders"), dry_run=True))
+    assert "next cycle" in remedy(row("orders"))

@@ -23,7 +23,7 @@ from retentiond.formatting import (
     shell_argument,
 )
 from retentiond.model import PlanRow
-from retentiond.tell.answers import SimilarPartitions, TopicAnswer
+from retentiond.tell.answers import SimilarPartitions, TopicAnswer, say_trials
 from retentiond.tell.explain.evidence import COMMITTED
 from retentiond.tell.explain.explanation import Explanation, TopicExplanation
 from retentiond.tell.group_answers import GroupAnswer
@@ -60,7 +60,7 @@ def show_partition(console: Console, report: CycleReport, explained: TopicExplan
     say(console, "")
     now_ms = report.plan.planned_at_ms
     groups = sorted(explained.groups, key=lambda group: group.group_id)
-    _say_groups(console, explained, GROUPS, [_group(each, row, now_ms) for each in groups])
+    _say_groups(console, report, explained, GROUPS, [_group(each, row, now_ms) for each in groups])
     say(console, "")
     say(console, f"Why: {explanation.answer.why}")
     say(console, f"Remedy: {explained.remedy(row)}")
@@ -74,7 +74,11 @@ def show_partition(console: Console, report: CycleReport, explained: TopicExplan
 
 
 def _say_groups(
-    console: Console, explained: TopicExplanation, columns: Sequence[Column], rows: Sequence[Row]
+    console: Console,
+    report: CycleReport,
+    explained: TopicExplanation,
+    columns: Sequence[Column],
+    rows: Sequence[Row],
 ) -> None:
     if rows:
         print_table(console, columns, rows)
@@ -84,6 +88,8 @@ def _say_groups(
         say(console, f"Owner: {say_name(explained.answer.owner)}, who is asked about the topic.")
     if explained.answer.fence is not None:
         say(console, f"Fence: only {explained.answer.fence} can say anything about the topic.")
+    if explained.answer in report.trials:
+        say(console, say_trials([explained.answer]))
     if explained.answer.is_compacted:
         say(console, say_compacted([explained.answer.topic]))
     if (only := explained.answer.only_groups) is not None:
@@ -181,7 +187,7 @@ def show_topic(console: Console, report: CycleReport, explained: TopicExplanatio
     say(console, "")
     now_ms = report.plan.planned_at_ms
     rows = [_group_of_topic(each, now_ms) for each in explained.groups]
-    _say_groups(console, explained, GROUPS_OF_TOPIC, rows)
+    _say_groups(console, report, explained, GROUPS_OF_TOPIC, rows)
     for each in alike:
         row = each.first
         which = f"partition {row.partition}" if len(topic.partitions) > 1 else "Why"

@@ -27,6 +27,7 @@ from retentiond.formatting import (
     say_stored,
 )
 from retentiond.model import Verdict
+from retentiond.tell.answers import say_trials
 from retentiond.tell.reasons import UNSEEN_READERS_NOTE
 
 if TYPE_CHECKING:
@@ -85,6 +86,8 @@ def show(report: CycleReport, output: Output, *, with_outcomes: bool) -> None:
     for topic in answers.topics:
         if topic.records and topic.frees_of_size.local is not None:
             say(console, _on_disk(topic))
+    if report.trials:
+        say(console, say_trials(report.trials))
     for sentence in (*answers.compacted, *answers.only_groups):
         say(console, sentence)
     say(console, UNSEEN_READERS_NOTE)
@@ -97,9 +100,11 @@ def say_problems(console: Console, report: CycleReport) -> None:
 
 
 def _row(report: CycleReport, answer: PartitionAnswer, with_outcomes: bool) -> Row:
-    """After a run, a deletion's outcome stands in place of its reason, which is always the same."""
+    """After a run, a deletion's outcome stands in place of its reason, which is always the same. A
+    trial has no outcome."""
     row, frees = answer.row, answer.frees
-    is_done = with_outcomes and row.verdict is Verdict.DELETE
+    is_trial = row.dry_run and not report.plan.dry_run
+    is_done = with_outcomes and row.verdict is Verdict.DELETE and not is_trial
     cells = [
         str(answer.at),
         say_figure(row.log_start_offset),
@@ -109,7 +114,8 @@ def _row(report: CycleReport, answer: PartitionAnswer, with_outcomes: bool) -> R
         str(row.records or "-"),
         say_stored(frees.local, 0) if row.records else "-",
         *([_remote(frees.remote)] if report.answers.is_tiered else []),
-        f"{row.verdict}: {report.outcome(row).outcome if is_done else row.reason}",
+        f"{row.verdict}: {report.outcome(row).outcome if is_done else row.reason}"
+        f"{' (trial)' if is_trial else ''}",
         say_any(row.binding_group),
     ]
     return Row(cells, STYLES[row.verdict])
@@ -132,8 +138,9 @@ def _on_disk(topic: TopicAnswer) -> str:
 
 
 def _summary(report: CycleReport, with_outcomes: bool) -> str:
-    answers = report.answers
+    answers = report.planned
     verdicts = Counter(row.verdict for row in report.plan.rows)
+    deletions = sum(each.row.verdict is Verdict.DELETE for each in answers.partitions)
     frees = answers.frees
     freed = f" (about {say_bytes(frees.local)} on disk)" if frees.local else ""
     if frees.remote != 0 and frees.local is not None:
@@ -146,10 +153,10 @@ def _summary(report: CycleReport, with_outcomes: bool) -> str:
     else:
         did = (
             f"{say_many(answers.records, 'record')} in "
-            f"{say_many(verdicts[Verdict.DELETE], 'partition')} may go{freed}; nothing was deleted"
+            f"{say_many(deletions, 'partition')} may go{freed}; nothing was deleted"
         )
     return (
         f"{say_many(len(report.plan.rows), 'partition')} of "
-        f"{say_many(len(answers.topics), 'topic')}: {did}; "
+        f"{say_many(len(report.answers.topics), 'topic')}: {did}; "
         f"{say_count(verdicts[Verdict.HOLD])} held."
     )

@@ -144,6 +144,7 @@ def topic_document(explained: TopicExplanation) -> dict[str, Any]:
         "topic": explained.answer.topic,
         "owner": explained.answer.owner,
         "fence": explained.answer.fence,
+        "dry_run": explained.answer.dry_run,
         "reasons": [_similar_document(each, explained) for each in explained.reasons],
         "groups": [_topic_group_document(each) for each in explained.groups],
         "partitions": [explanation_document(explained, each) for each in explained.partitions],

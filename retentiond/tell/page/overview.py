@@ -13,7 +13,7 @@ from retentiond.disks.log_dirs import LogDirCapacity
 from retentiond.formatting import say_bytes, say_many
 from retentiond.model import Outcome, Verdict
 from retentiond.state.operator_actions import Pause
-from retentiond.tell.answers import ClusterAnswer, PartitionAnswer, TopicAnswer
+from retentiond.tell.answers import ClusterAnswer, PartitionAnswer, TopicAnswer, say_trials
 from retentiond.tell.kept_records import known_bytes, total_stored
 from retentiond.tell.page.pictures import BarSegment, bar, records_by_kind
 from retentiond.tell.pressure import say_relief
@@ -87,6 +87,8 @@ def _findings(
         findings.append(
             HealthFinding(INFO, "Dry run", "it plans and explains, and deletes nothing")
         )
+    if report is not None and report.trials:
+        findings.append(HealthFinding(INFO, "On trial", say_trials(report.trials)))
     yield from findings or [
         HealthFinding(GOOD, "Healthy", "the last cycle saw every group and did what it had planned")
     ]
@@ -226,7 +228,8 @@ class TopicFilter:
 
 @dataclass(frozen=True, slots=True)
 class TopicItem:
-    """A row of the table of topics. ``freed``: what the cycle freed, or a dry run would have freed.
+    """A row of the table of topics. ``freed``: what the cycle freed, or a dry run or a trial would
+    have freed.
     ``outcomes``: how many approved partitions have each outcome.
     """
 
@@ -276,7 +279,7 @@ def overview(report: CycleReport, wanted: TopicFilter) -> Overview:
     page = paged(matching, len(cluster.topics), wanted.page)
     return Overview(
         cluster,
-        freed_by(report, cluster.partitions),
+        freed_by(report, report.planned.partitions),
         Counter(row.verdict for row in report.plan.rows),
         page.map(lambda topic: topic_item(report, topic)),
         log_dir_items(report.disk),
@@ -299,9 +302,13 @@ def topic_item(report: CycleReport, topic: TopicAnswer) -> TopicItem:
 
 
 def freed_by(report: CycleReport, partitions: Iterable[PartitionAnswer]) -> FreedFigures:
-    """What the cycle deleted of these partitions, or a dry run would delete, with the predicted
-    bytes."""
-    deleted = [each for each in partitions if report.plan.dry_run or each.is_deleted_by_us]
+    """What the cycle deleted of these partitions, or a dry run or a trial would delete, with the
+    predicted bytes."""
+    deleted = [
+        each
+        for each in partitions
+        if report.plan.dry_run or each.row.dry_run or each.is_deleted_by_us
+    ]
     return FreedFigures(
         sum(each.records for each in deleted), *total_stored(each.frees for each in deleted)
     )

@@ -29,6 +29,7 @@ from retentiond.formatting import (
     shell_word,
 )
 from retentiond.model import Verdict
+from retentiond.tell.answers import say_trials
 from retentiond.tell.kept_records import cause
 from retentiond.tell.page.details import address
 from retentiond.tell.reasons import UNSEEN_READERS_NOTE, remedy, say_groups_only, short
@@ -72,6 +73,7 @@ def environment(assets: Mapping[str, Asset]) -> Environment:
         "say_many": say_many,
         "say_name": say_name,
         "say_groups_only": say_groups_only,
+        "say_trials": say_trials,
         "shell": shell_argument,
         "short": short,
         "stored": say_known_stored,

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from retentiond.config import Config, PolicyConflict, PolicyUnreadable, TopicPolicy
-from retentiond.formatting import say_duration, say_many, say_verb
+from retentiond.formatting import say_duration, say_many, say_names, say_verb
 from retentiond.gather.offsets import retention_offsets, retentions
 from retentiond.gather.topics import NO_ID, EnabledTopic
 from retentiond.kafka.errors.remedies import TOPIC_REFUSED
@@ -248,8 +248,15 @@ def check_entries(
                 (entry.name,),
             )
     enabled = [name for name in visible if config.policy_for(name) is not None]
+    trials = [
+        name
+        for name in enabled
+        if (policy := config.policy_for(name)) is not None and policy.dry_run
+    ]
     if config.dry_run:
         yield ok("dry_run", "is true: nothing is deleted until it is set to false")
+    elif trials:
+        yield ok("dry_run", f"nothing is deleted from topics on trial: {say_names(trials, 3)}")
     if enabled:
         yield ok("topics", f"{len(enabled)} of {len(visible)} topics are enabled")
 

@@ -763,6 +763,27 @@ def test_on_one_reading_rows_are_judged_and_nothing_is_approved() -> None:
     held(verify([deletion(ORDERS_0)], moved, moved).rows, ORDERS_0)
 
 
+def test_a_row_on_trial_is_judged_and_never_approved() -> None:
+    on_trial = replace(deletion(ORDERS_0), dry_run=True)
+    for reading in (healthy(), changed(policy(dry_run=True))):
+        verified = verify([on_trial], reading.snapshot(), reading.snapshot())
+        assert verified.approved == ()
+        assert [row.verdict for row in verified.rows] == [Verdict.DELETE]
+    verified = verify([on_trial], healthy().snapshot(), changed(commits("search", 99)).snapshot())
+    assert [row.reason for row in verified.rows] == [Reason.EVIDENCE_CHANGED]
+
+
+@pytest.mark.parametrize("which", ["first", "second"])
+def test_a_plan_that_takes_a_trial_for_real_is_turned_down(which: str) -> None:
+    on_trial = changed(policy(dry_run=True)).snapshot()
+    first, second = (
+        on_trial if each == which else healthy().snapshot() for each in ("first", "second")
+    )
+    verified = verify([deletion(ORDERS_0)], first, second)
+    assert verified.approved == ()
+    assert [row.detail for row in verified.rows] == ["the policy has the topic on trial (dry_run)"]
+
+
 def test_rows_that_are_no_deletions_pass_untouched_and_in_order() -> None:
     nothing = replace(
         deletion(CLICKS_0), verdict=Verdict.NOTHING, reason=Reason.NOT_CONSUMED, records=0

@@ -55,3 +55,8 @@ def test_whom_the_guard_turns_down_has_had_its_turn_and_who_is_held_otherwise_ke
     rows = (turned_down, held, nothing_to_do)
     assert still_waiting(at(2, 1, 0, 9), rows, ()) == at(1)
     assert still_waiting((), rows, ()) == ()
+
+
+def test_a_trial_waits_for_no_turn() -> None:
+    held = replace(row(0), verdict=Verdict.HOLD, reason=Reason.LIMIT_REACHED, dry_run=True)
+    assert still_waiting(at(0), [held], ()) == ()

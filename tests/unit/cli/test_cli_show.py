@@ -198,3 +198,14 @@ def test_a_daemon_whose_cycle_does_not_end_ends_before_its_state_is_closed(
     config.write_text(f"{CONFIG}state_dir: {state_dir}\n")
     assert command("run", "--config", config).code == 0
     assert held == [True]
+
+
+def test_a_topic_on_trial_is_told_apart_from_what_was_deleted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    rows = [replace(row("clicks"), dry_run=True), row("orders")]
+    text = shown(capsys, report(rows, [outcome("orders")]), with_outcomes=True)
+    assert cells(text, "clicks-0").endswith(" delete: consumed (trial) billing")
+    assert cells(text, "orders-0").endswith(" delete: deleted billing")
+    assert "clicks is on trial (dry_run): 90 records may go, and nothing is deleted.\n" in text
+    assert "2 partitions of 2 topics: 90 of 90 records deleted; 0 held." in text

@@ -247,3 +247,18 @@ def test_whatever_happens_to_a_topic_is_told(
 def _retention(policy: TopicPolicy | NoPolicy | None) -> float:
     """Endless where nothing is deleted."""
     return policy.consumed_retention_ms if isinstance(policy, TopicPolicy) else float("inf")
+
+
+def test_a_trial_that_begins_lets_records_go_later_and_one_that_ends_sooner() -> None:
+    real, trial = config(pattern(STAGE)), config(pattern(STAGE, dry_run=True))
+    assert told(real, trial) == [(STAGE, "dry_run", False, True, "later")]
+    assert told(trial, real) == [(STAGE, "dry_run", True, False, "sooner")]
+
+
+def test_what_changes_in_a_trial_changes_nothing_for_records() -> None:
+    trial, shorter = (config(pattern(STAGE, dry_run=True, hours=each)) for each in (24, 6))
+    off = config(pattern("other"))
+    assert effects(trial, shorter) == {"none"}
+    assert {each.effect.value for each in differences(off, trial) if each.entry == STAGE} == {
+        "none"
+    }

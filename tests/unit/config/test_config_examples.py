@@ -35,6 +35,7 @@ def test_the_reference_shows_the_defaults() -> None:
     assert by_place == documented
     assert {path[1:]: value for path, value in shown.items() if path[0] == "defaults"} == {
         ("retention.commitoffset.enable",): False,
+        ("dry_run",): False,
         ("retention.commitoffset.hours",): 168,
         ("groups", "required"): [],
         ("groups", "exclude"): [],

@@ -305,3 +305,19 @@ def test_the_policy_of_each_entry_is_given_in_the_order_of_the_file() -> None:
         False,
         False,
     ]
+
+
+def test_a_trial_is_a_setting_like_others() -> None:
+    config = config_of(
+        "name: orders, enable: true",
+        "name: clicks, enable: true, dry_run: false",
+        "pattern: 'stage.*', enable: true, dry_run: false",
+        "pattern: '.*raw', enable: true",
+        defaults="{dry_run: true}",
+    )
+    assert (policy_of(config).dry_run, policy_of(config).deletes) == (True, False)
+    assert policy_of(config, "clicks").deletes
+    assert policy_of(config, "x.raw").dry_run
+    conflict = config.policy_for("stage.raw")
+    assert isinstance(conflict, PolicyConflict)
+    assert not conflict.dry_run

@@ -237,3 +237,10 @@ def test_rows_stay_in_the_order_of_the_plan_whoever_is_first() -> None:
         (0, Verdict.HOLD),
         (1, Verdict.DELETE),
     ]
+
+
+@pytest.mark.parametrize("most", [limits(records=100), limits(partitions=1)])
+def test_a_trial_has_no_limit_and_leaves_all_of_it_to_the_others(most: Limits) -> None:
+    trials = [replace(row(at, 1_000), dry_run=True) for at in (0, 2)]
+    rows = within_limits((trials[0], row(1, 100), trials[1]), most)
+    assert shown(rows) == [(Verdict.DELETE, 1_000), (Verdict.DELETE, 100), (Verdict.DELETE, 1_000)]

@@ -336,3 +336,23 @@ def test_a_directory_says_what_delays_its_deletions_and_what_pressure_would_do(
     assert found.planned_bytes == 0
     assert found.eager_rows == {AT: deletion(250)}
     assert found.delayed == {reason}
+
+
+def test_a_trial_relieves_no_disk_and_holds_no_other_topic_back() -> None:
+    """The disk needs what either of the two frees."""
+    young = replace(deletion(0), verdict=Verdict.NOTHING, reason=Reason.TOO_YOUNG, cutoff=0)
+    normal = [replace(deletion(900), dry_run=True), replace(young, partition=1)]
+    sooner = [normal[0], replace(deletion(900), partition=1)]
+    disk = PressedLogDir(1, "/a", 10_000, 100, 2_000)
+    pressed = Pressure((disk,), reading=lying("/a", "/a"), eager=snapshot_of(2))
+
+    found = relieved(normal, snapshot_of(2), sooner, pressed)
+
+    assert found.rows[1].verdict is Verdict.DELETE
+    assert [at.partition for at in found.most_first] == [1]
+    (told,) = relief([normal[0]], snapshot_of(2), pressed, [normal[0]])
+    assert (told.planned_bytes, told.waiting_bytes, told.kept_bytes) == (0, 0, {})
+
+    eager_trial = [replace(each, dry_run=True) for each in sooner]
+    waiting = [replace(young, partition=at, dry_run=True) for at in (0, 1)]
+    assert relieved(waiting, snapshot_of(2), eager_trial, pressed).rows[1].cutoff == 0

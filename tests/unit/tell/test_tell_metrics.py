@@ -87,7 +87,13 @@ def full(metrics: Metrics, registry: CollectorRegistry) -> CollectorRegistry:
         relief=(LogDirRelief(PressedLogDir(1, "/kafka", 100, 40, 60), 5, 15, {"billing": 30}, {}),),
     )
     rows = [
-        replace(row("orders"), predicted_bytes=400, predicted_remote_bytes=8000, owner="payments")
+        replace(
+            row("orders"),
+            predicted_bytes=400,
+            predicted_remote_bytes=8000,
+            owner="payments",
+            dry_run=True,
+        )
     ]
     unread = LagReport({BILLING: 50}, {BILLING: 60.5})
     rows.append(row("views", reason=Reason.NO_GROUP))
@@ -421,6 +427,22 @@ def test_only_a_topic_with_an_owner_has_a_series_of_it(
     assert series(registry, "retentiond_topic_owner_info") == {("payments", "orders"): 1}
     seen(metrics, [row("orders")])
     assert series(registry, "retentiond_topic_owner_info") == {}
+
+
+def test_a_topic_on_trial_has_a_series_unless_the_whole_daemon_is_dry(
+    metrics: Metrics, registry: CollectorRegistry
+) -> None:
+    rows = [replace(row("orders"), dry_run=True), row("clicks")]
+    seen(metrics, rows, [outcome("clicks")])
+    assert series(registry, "retentiond_topic_dry_run") == {("orders",): 1}
+    assert series(registry, "retentiond_dry_run") == {(): 0}
+    assert series(registry, "retentiond_reclaimable_records") == {("clicks",): 0, ("orders",): 90}
+    assert set(series(registry, "retentiond_deletions_total").items()) >= {
+        (("not_attempted", "orders"), 0)
+    }
+    metrics.observe_cycle(report([replace(each, dry_run=True) for each in rows], dry_run=True))
+    assert series(registry, "retentiond_topic_dry_run") == {}
+    assert series(registry, "retentiond_dry_run") == {(): 1}
 
 
 def test_what_was_deleted_is_no_longer_reclaimable(

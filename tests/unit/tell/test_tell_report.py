@@ -53,6 +53,7 @@ def test_a_plan_has_the_promised_fields_and_few_more() -> None:
         "under_pressure",
         "only_groups",
         "owner",
+        "dry_run",
         "size_bytes",
         "remote_bytes",
     }

@@ -144,3 +144,12 @@ def test_two_thousand_partitions_with_many_groups_are_rendered_quickly(tmp_path:
     visitor = Visitor(tmp_path, scenes.many_partitions(2_000))
     visitor.get("/topics/firehose")  # templates are compiled
     assert visitor.cpu_seconds_of("/topics/firehose") < 0.2
+
+
+def test_a_topic_on_trial_says_that_nothing_is_deleted_and_how_the_trial_ends(
+    tmp_path: Path,
+) -> None:
+    row = scenes.partition("orders", 3, start=1_000, committed=3_000, young=2_500, end=4_000)
+    text = page_of(tmp_path, replace(row, dry_run=True))
+    assert "on trial orders is on trial (dry_run): 1,500 records may go, and nothing" in text
+    assert "Would be freed" in text
