@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import pytest
 import yaml
@@ -38,7 +37,8 @@ class Reviewed(NamedTuple):
     summary: str
 
 
-Review = Callable[[str, str], Reviewed]
+class Review(Protocol):
+    def __call__(self, old: str, new: str, min_observed: str | None = "6h") -> Reviewed: ...
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -63,6 +63,7 @@ def record_a_rewind(place: Path) -> None:
                         min_committed_offset=100 if hour < 5 else 40,
                         binding_group="billing",
                     ),
+                    partition_row("clicks.web", high_watermark=100),
                     *(
                         [commit_row("billing", "orders", 0, commits[hour])]
                         if hour in commits
@@ -101,7 +102,8 @@ def review(tmp_path: Path) -> Review:
     job = yaml.safe_load(PAGE[".github/workflows/policies.yml"])["jobs"]["review"]
     script, tell = (step["run"] for step in job["steps"] if "run" in step)
 
-    def reviewed(old: str, new: str) -> Reviewed:
+    def reviewed(old: str, new: str, min_observed: str | None = "6h") -> Reviewed:
+        """``min_observed`` None: as the script has it."""
         policy = clone / "policies.d" / "payments.yaml"
         assert old in policy.read_text()
         policy.write_text(policy.read_text().replace(old, new))
@@ -109,7 +111,7 @@ def review(tmp_path: Path) -> Review:
             subprocess.run(
                 ["bash", "-e", "-c", step],
                 cwd=clone,
-                env=environment,
+                env=environment | ({"MIN_OBSERVED": min_observed} if min_observed else {}),
                 capture_output=True,
                 text=True,
                 check=False,
@@ -139,6 +141,25 @@ def test_a_change_that_costs_no_reader_a_record_passes(review: Review) -> None:
     assert done.code == 0, done.err
     assert "| orders | payments | retention.commitoffset.hours | 24 | 18 | sooner |" in done.summary
     assert "missed:" not in done.out
+
+
+def test_a_past_of_hours_stops_the_pipeline_and_so_does_a_topic_without_one(
+    review: Review,
+) -> None:
+    done = review("hours: 24", "hours: 18", min_observed=None)
+    assert done.code == 3, done.err
+    assert "observed too short: orders, for about 7 hours without gaps" in done.out
+    done = review("name: orders", "name: unheard.of")
+    assert done.code == 3, done.err
+    assert "not judged: unheard.of (owner payments): the history has no such topic" in done.out
+
+
+def test_what_is_not_deleted_sooner_passes_without_a_simulation(review: Review) -> None:
+    new = "  - name: unheard.of\n    retention.commitoffset.enable: true\n    dry_run: true\n"
+    done = review("topics:\n", f"topics:\n{new}", min_observed=None)
+    assert done.code == 0, done.err
+    assert "| unheard.of | payments | retention.commitoffset.enable | false | true |" in done.out
+    assert "entries from" not in done.out
 
 
 def test_a_change_of_nothing_that_counts_passes_without_a_simulation(review: Review) -> None:

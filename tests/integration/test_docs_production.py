@@ -33,6 +33,11 @@ FIRST_OF_DRY_RUN, END_OF_DRY_RUN, FIRST_OF_LIMITS, END_OF_LIMITS = (
 SIGHUP."""
 
 
+TWO_WEEKS_HAVE_PASSED = {"--min-observed 13d": "--min-observed 0s"}
+
+GATE_4 = "retentiond simulate --since 14d --min-observed 13d --exit-code"
+
+
 @pytest.fixture
 def driver(own_kafka: OwnKafka) -> Iterator[RealDriver]:
     with own_kafka() as kafka, closing(RealDriver(kafka)) as driver:
@@ -59,6 +64,7 @@ class Walk:
             "broker-1:9092": servers,
             "localhost:9477": f"localhost:{self.port}",
             "/var/lib/retentiond": str(self.state_dir),
+            **TWO_WEEKS_HAVE_PASSED,
         }
 
     def here(self, text: str) -> str:
@@ -93,6 +99,8 @@ def test_every_gate_opens_as_the_page_says(driver: RealDriver, tmp_path: Path) -
     with walk.daemon() as daemon:
         daemon.await_events("retentiond.cycle")
         walk.take(way[way.index(Step(FIRST_OF_DRY_RUN, ("ready…",)))])
+        shut = Step(f"{GATE_4}; echo $?", ("…", "observed too short: …", "…", "3"))
+        take(shut, shut.command, walk.folder)
         until(END_OF_DRY_RUN)
         assert list(read_deletions(walk.state_dir)) == []
         daemon.signal(signal.SIGTERM)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -15,6 +15,7 @@ from retentiond.cli.options import (
     Debug,
     Output,
     OutputFormat,
+    duration_ms,
     load,
     matching,
     set_up,
@@ -47,6 +48,7 @@ from retentiond.formatting import (
     say_about,
     say_bytes,
     say_count,
+    say_duration,
     say_many,
     say_name,
     say_share,
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from rich.console import Console
 
+    from retentiond.config.policy import PolicyEntry
     from retentiond.history.ask.missed import Missed
     from retentiond.history.ask.past import Past, Timeline
     from retentiond.history.ask.readers import MomentRange
@@ -103,14 +106,27 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
     output: OutputFormat = Output.TABLE,
     exit_code: Annotated[
         bool,
-        typer.Option("--exit-code", help="End with 3 if a reader would have missed records."),
+        typer.Option(
+            "--exit-code",
+            help="End with 3 if a reader would have missed records, or if the past can't tell.",
+        ),
     ] = False,
+    min_observed: Annotated[
+        str,
+        typer.Option(
+            "--min-observed",
+            metavar="TIME",
+            help="With --exit-code: the past can't tell of a topic that was observed for less than "
+            "this, as in 13d; gaps don't count.",
+        ),
+    ] = "0s",
     debug: Debug = False,
 ) -> None:
     """Try a policy on the recorded past: what it would have deleted, and who would have missed
     records.
 
     Nothing is deleted. The command reads the history, and asks neither the cluster nor the daemon.
+    A topic on trial (dry_run) is judged as if it were deleted from.
     A policy with other groups is judged by the recorded commits; what was not recorded counts as
     kept. With disk_pressure it says when each log directory would have been under pressure.
 
@@ -118,17 +134,19 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
 
     Example: retentiond simulate --policy stricter.yaml --output json | jq .total
 
-    Example: retentiond simulate --policy stricter.yaml --exit-code
+    Example: retentiond simulate --policy stricter.yaml --exit-code --min-observed 13d
     """
     path = set_up(context, config, debug)
     if policy is not None and changes:
         raise UsageError("give either --policy or --set: a file of --policy has every setting")
+    from retentiond.history.ask.observed import not_judged, observed_ms
     from retentiond.history.ask.pressure import times_under_pressure
     from retentiond.history.ask.question import tried_policy
     from retentiond.history.ask.simulate import simulate as simulated
 
     in_force = load(path)
     asked, is_asked = period(since, until), matching(topic)
+    least_ms = duration_ms(min_observed, "--min-observed", "13d")
     tried = tried_policy(
         load(policy, "--policy", whole=True) if policy else in_force, changes or ()
     )
@@ -145,9 +163,28 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
         return simulated(replay, pressure)
 
     simulation = answered(in_force, asked, question, tried.longest_ms, cluster)
-    show(simulation, output)
-    if exit_code and simulation.total.missed:
+    recorded = observed_ms(simulation.past)
+    doubts = Doubts(
+        not_judged(tried, recorded, topic or ()),
+        [
+            each
+            for each in simulation.topics
+            if each.retention_ms is not None and each.observed_ms < least_ms
+        ],
+        least_ms,
+    )
+    show(simulation, output, doubts)
+    if exit_code and (simulation.total.missed or doubts.not_judged or doubts.too_short):
         raise typer.Exit(SOMETHING_FOUND)
+
+
+class Doubts(NamedTuple):
+    """What the past can't tell. ``not_judged``: entries of the tried policy. ``too_short``: topics
+    that were observed for less than ``least_ms``."""
+
+    not_judged: Sequence[PolicyEntry]
+    too_short: Sequence[SimulatedTopic]
+    least_ms: int
 
 
 COLUMNS = (
@@ -162,27 +199,35 @@ COLUMNS = (
 )
 
 
-def show(simulation: Simulation, output: Output) -> None:
+NO_DOUBTS = Doubts((), (), 0)
+
+
+def show(simulation: Simulation, output: Output, doubts: Doubts = NO_DOUBTS) -> None:
     """Prints the result to stdout."""
     if output is Output.JSON:
-        print_json(document(simulation))
+        print_json(document(simulation, doubts))
         return
     console = printer()
     print_table(console, COLUMNS, (_row(each) for each in simulation.topics))
     say_past(console, simulation.past)
     _say_missed(console, simulation.total.missed)
+    _say_doubts(console, doubts)
     _say_pressure(console, simulation)
     say(console, _summary(simulation.total))
 
 
-def document(simulation: Simulation) -> dict[str, Any]:
+def document(simulation: Simulation, doubts: Doubts = NO_DOUBTS) -> dict[str, Any]:
     pressure, timeline = simulation.pressure, simulation.past.timeline
     return {
         **past_document(simulation.past),
+        "not_judged": [
+            {"entry": each.about[0], "owner": each.policy.owner} for each in doubts.not_judged
+        ],
         "topics": [
             {
                 "topic": each.topic,
                 "retention_ms": each.retention_ms,
+                "observed_ms": each.observed_ms,
                 **_figures(each, pressure),
                 "missed": [_missed(lost) for lost in each.missed],
             }
@@ -276,6 +321,25 @@ def _say_missed(console: Console, losses: Iterable[Missed]) -> None:
         )
     if len(every) > MOST_SHOWN:
         say(console, f"and {len(every) - MOST_SHOWN} more: see --output json")
+
+
+def _say_doubts(console: Console, doubts: Doubts) -> None:
+    for entry in doubts.not_judged[:MOST_SHOWN]:
+        of = f" (owner {say_name(entry.policy.owner)})" if entry.policy.owner else ""
+        say(
+            console,
+            f"not judged: {entry.topics}{of}: the history has no such topic at that time, so "
+            "nobody can say what a reader would have missed there; a trial (dry_run) records it",
+        )
+    for topic in doubts.too_short[:MOST_SHOWN]:
+        say(
+            console,
+            f"observed too short: {topic.topic}, for {say_about(topic.observed_ms)} without gaps, "
+            f"which is less than {say_duration(doubts.least_ms)}",
+        )
+    more = sum(max(0, len(each) - MOST_SHOWN) for each in doubts[:2])
+    if more:
+        say(console, f"and {more} more: see --output json")
 
 
 def _say_pressure(console: Console, simulation: Simulation) -> None:

@@ -14,7 +14,7 @@ could miss.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from retentiond.history.ask.missed import MAY_HAVE_MISSED, Missed, doubts_of, missed
+from retentiond.history.ask.observed import observed_ms
 from retentiond.history.ask.past import Past
 from retentiond.history.ask.replay import LogDirTimes, Replay
 
@@ -58,7 +59,7 @@ class SimulatedTopic:
     """The simulation of a topic. Bytes are None if they were never known. ``retention_ms``: the
     tried retention; None if the policy deletes nothing from the topic.
     ``simulated_records_sooner``: those of the deleted records that pressure has deleted before the
-    consumed retention would have."""
+    consumed retention would have. ``observed_ms``: see `retentiond.history.ask.observed`."""
 
     topic: str
     retention_ms: int | None
@@ -69,6 +70,7 @@ class SimulatedTopic:
     simulated_records_deleted: int
     missed: tuple[Missed, ...]
     simulated_records_sooner: int
+    observed_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +96,12 @@ def simulate(replay: Replay, pressure: tuple[LogDirTimes, ...] | None = None) ->
         losses = missed(replay, doubts_of(of_topics), by_doubt.where("log IS NOT NULL"))
     finally:
         by_doubt.unpersist()
+    observed = observed_ms(replay.past)
     topics = [
-        _topic(question.topic, question.retention_ms, row, losses.get(question.topic, ()))
+        replace(
+            _topic(question.topic, question.retention_ms, row, losses.get(question.topic, ())),
+            observed_ms=observed.get(question.topic, 0),
+        )
         for row in sorted(of_topics, key=lambda row: row["topic"])
         for question in (replay.questions[row["topic"]],)
     ]

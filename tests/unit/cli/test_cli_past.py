@@ -445,6 +445,7 @@ def test_with_exit_code_a_simulation_ends_with_3_where_a_reader_would_have_misse
     (orders,) = json.loads(done.out)["topics"]
     assert [(each["group"], each["records"]) for each in orders["missed"]] == [("billing", 60)]
     assert done.code == 3
+    assert (orders["observed_ms"], json.loads(done.out)["not_judged"]) == (7 * HOUR_MS, [])
     assert command(*asked).code == 0
 
 
@@ -489,3 +490,25 @@ def test_a_change_of_a_topics_name_is_refused(command: Command, config: Path, ke
 def test_a_time_that_is_yet_to_come_is_refused(command: Command, config: Path) -> None:
     done = command("report", "--config", config, "--since", "2099-01-01T00:00:00Z")
     assert (done.code, done.err) == (2, "retentiond: --since lies in the future\n")
+
+
+@pytest.mark.spark
+def test_with_exit_code_a_simulation_ends_with_3_where_the_past_cannot_tell(
+    command: Command, config: Path, tmp_path: Path
+) -> None:
+    PastCluster(went_back()[:5]).write(tmp_path / "state" / "history")
+    config.write_text(
+        config.read_text() + "  - {name: unheard.of, retention.commitoffset.enable: true}\n"
+    )
+    asked = ("simulate", "--config", config, "--since", "2026-03-01T00:00:00Z", "--exit-code")
+
+    done = command(*asked, "--min-observed", "5h")
+
+    assert done.code == 3
+    assert "not judged: unheard.of: the history has no such topic" in done.out
+    assert "observed too short: orders, for about 4 hours without gaps, which is less" in done.out
+    observed = command(*asked, "--min-observed", "4h", "--topic", "orders", "--output", "json")
+    assert (observed.code, json.loads(observed.out)["not_judged"]) == (0, [])
+    unjudged = command(*asked, "--output", "json")
+    assert json.loads(unjudged.out)["not_judged"] == [{"entry": "unheard.of", "owner": None}]
+    assert unjudged.code == 3
