@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from enum import StrEnum
@@ -75,7 +76,8 @@ def check(  # noqa: PLR0917 - typer hands each option over by its name
         ),
     ] = None,
     output: Annotated[
-        DifferenceOutput, typer.Option(help="With --against: how to show what changes.")
+        DifferenceOutput,
+        typer.Option(help="How to show it; markdown goes with --against."),
     ] = DifferenceOutput.TABLE,
     exit_code: Annotated[
         bool, typer.Option("--exit-code", help="With --against: end with 3 if something changes.")
@@ -84,6 +86,9 @@ def check(  # noqa: PLR0917 - typer hands each option over by its name
     debug: Debug = False,
 ) -> None:
     """Validate the configuration, offline, and say in words what each entry of topics means.
+
+    It warns of entries that enable topics which by their names belong to Kafka Connect, Kafka
+    Streams, Debezium or the like.
 
     With --against it says instead what changes from another configuration, and whether records may
     be deleted sooner or later because of that.
@@ -96,8 +101,8 @@ def check(  # noqa: PLR0917 - typer hands each option over by its name
     """
     if example and schema:
         raise UsageError("choose --example or --schema")
-    if against is None and (exit_code or output is not DifferenceOutput.TABLE):
-        raise UsageError("--exit-code and --output go with --against OLD")
+    if against is None and (exit_code or output is DifferenceOutput.MARKDOWN):
+        raise UsageError("--exit-code and --output markdown go with --against OLD")
     if example or schema:
         from retentiond.config.reader import EXAMPLE, SCHEMA, shipped
 
@@ -105,13 +110,25 @@ def check(  # noqa: PLR0917 - typer hands each option over by its name
         return
     path = set_up(context, config, debug)
     loaded = load(path, secrets=not no_secrets, whole=True)
+    from retentiond.tell.well_known_topics import risky_entries
+
+    warnings = risky_entries(loaded)
+    if output is not DifferenceOutput.JSON:
+        for warning in warnings:
+            print(f"retentiond: warning: {printable(warning)}", file=sys.stderr)
     if against is None:
-        _say_what_it_means(path, loaded, no_secrets)
+        if output is DifferenceOutput.JSON:
+            print_json({"entries": _entry_documents(loaded), "warnings": warnings})
+        else:
+            _say_what_it_means(path, loaded, no_secrets)
         return
     from retentiond.config import differences
 
     found = differences(load(against, "--against", secrets=not no_secrets, whole=True), loaded)
-    _show(found, output)
+    if output is DifferenceOutput.JSON:
+        print_json({"changes": [asdict(each) for each in found], "warnings": warnings})
+    else:
+        _show(found, output)
     if exit_code and found:
         raise typer.Exit(SOMETHING_FOUND)
 
@@ -135,6 +152,15 @@ def _say_what_it_means(path: Path, config: Config, no_secrets: bool) -> None:
         console,
         f"{path} is valid. Every {every} retentiond {mode}.{unasked}",
     )
+
+
+def _entry_documents(config: Config) -> list[dict[str, Any]]:
+    from retentiond.config import describe
+
+    return [
+        {"entry": each.about[0], "owner": each.policy.owner, "meaning": sentence}
+        for each, (_, sentence) in zip(config.entries, describe(config), strict=True)
+    ]
 
 
 def _about_pressure(config: Config) -> Iterator[str]:
@@ -195,9 +221,6 @@ HEADINGS = ("ENTRY", "OWNER", "SETTING", "BEFORE", "AFTER", "RECORDS MAY GO")
 
 
 def _show(found: Sequence[Difference], output: DifferenceOutput) -> None:
-    if output is DifferenceOutput.JSON:
-        print_json({"changes": [asdict(each) for each in found]})
-        return
     console = printer()
     if not found:
         say(console, "Nothing changes.")

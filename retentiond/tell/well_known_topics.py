@@ -13,13 +13,19 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from retentiond.config import Config
+from retentiond.config.policy import PolicyEntry
+from retentiond.config.values import is_unknown
+from retentiond.kafka.interface import INTERNAL_TOPICS
+
 
 class KnownSystem(NamedTuple):
     """A system that owns topics. ``short``: for a cell of a table. ``meaning``: why such a topic is
-    not one to begin with."""
+    not one to begin with. ``example``: the name of one."""
 
     short: str
     meaning: str
+    example: str
 
 
 CONNECT = re.compile(
@@ -46,6 +52,7 @@ SYSTEMS = (
             "changelog of Streams",
             "by its name a changelog of Kafka Streams, which restores its state from it without "
             "committing",
+            "app-store-changelog",
         ),
     ),
     (
@@ -54,6 +61,7 @@ SYSTEMS = (
         KnownSystem(
             "repartition topic of Streams",
             "by its name a repartition topic of Kafka Streams, which deletes what it has read",
+            "app-store-repartition",
         ),
     ),
     (
@@ -62,6 +70,7 @@ SYSTEMS = (
         KnownSystem(
             "Kafka Connect's own",
             "by its name Kafka Connect's own, which reads it from the beginning without committing",
+            "connect-offsets",
         ),
     ),
     (
@@ -70,6 +79,7 @@ SYSTEMS = (
         KnownSystem(
             "MirrorMaker's own",
             "by its name MirrorMaker's own, which reads it from the beginning without committing",
+            "mm2-offset-syncs.eu.internal",
         ),
     ),
     (
@@ -86,6 +96,7 @@ SYSTEMS = (
             "Debezium's schema history",
             "by its name a schema history of Debezium, which reads it from the beginning at each "
             "start and can't go on without it",
+            "schema-changes.inventory",
         ),
     ),
     (
@@ -100,6 +111,7 @@ SYSTEMS = (
             "Apicurio's journal",
             "by its name a journal of Apicurio Registry, which reads all its schemas from it at "
             "each start",
+            "kafkasql-journal",
         ),
     ),
     (
@@ -111,6 +123,7 @@ SYSTEMS = (
             "Schema Registry's own",
             "by its name a schema registry's own, which reads all its schemas from it at each "
             "start",
+            "_schemas",
         ),
     ),
     (
@@ -121,6 +134,7 @@ SYSTEMS = (
             "ksqlDB's command topic",
             "by its name a command topic of ksqlDB, which reads all its statements from it at each "
             "start",
+            "_confluent-ksql-default__command_topic",
         ),
     ),
     (
@@ -130,6 +144,7 @@ SYSTEMS = (
             "DataHub's upgrade history",
             "by its name DataHub's upgrade history, which it reads from the beginning at each "
             "start",
+            "DataHubUpgradeHistory_v1",
         ),
     ),
     (
@@ -138,6 +153,7 @@ SYSTEMS = (
         KnownSystem(
             "some system's own",
             "by its name internal to some system, which may read it without committing",
+            "__CruiseControlMetrics",
         ),
     ),
 )
@@ -147,3 +163,43 @@ SYSTEMS = (
 def system_of(topic: str) -> KnownSystem | None:
     """The system that owns the topic by its name, or None."""
     return next((system for names, system in SYSTEMS if names.fullmatch(topic)), None)
+
+
+_LITERALLY = re.compile(r"\\(.)|(?:\.|\[[^]]*\])[*+?]?")
+"""A character that a pattern takes literally, or what stands for any character."""
+
+
+def risky_entries(config: Config) -> tuple[str, ...]:
+    """A sentence for each entry that enables names which a first look would not enable."""
+    sentences = (_risk(config, entry) for entry in config.entries if entry.policy.enabled)
+    return tuple(sentence for sentence in sentences if sentence is not None)
+
+
+def _risk(config: Config, entry: PolicyEntry) -> str | None:
+    text, is_pattern = entry.about
+    if is_unknown(text):
+        return None
+    names = [text]
+    if is_pattern:  # what its literal parts say, and examples
+        names = [_LITERALLY.sub(lambda found: found[1] or "x", text)]
+        names += [system.example for _, system in SYSTEMS]
+    found: dict[KnownSystem, str] = {}
+    for name in names:
+        system = None if name in INTERNAL_TOPICS else system_of(name)
+        follows = not is_pattern or (entry.matches(name) and config.policy_for(name) is not None)
+        if system is not None and follows:
+            found.setdefault(system, name)
+    if not found:
+        return None
+    system, name = next(iter(found.items()))
+    if not is_pattern:
+        return (
+            f"{entry.source} enables {name}: {system.meaning}. A first look would not enable it. "
+            "Leave the topic to Kafka, unless you know that nothing reads it so"
+        )
+    others = f" and of {len(found) - 1} other systems" if len(found) > 1 else ""
+    return (
+        f"{entry.source}: {text} also matches topics such as {name} ({system.short}){others}. A "
+        "first look would not enable them, because their systems read them without committing. "
+        "Name such topics under except, or switch them off by an entry of their own"
+    )

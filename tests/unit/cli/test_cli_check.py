@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 from typing import Any
 
 import pytest
@@ -241,3 +242,43 @@ def test_a_wrong_property_of_an_external_reader_is_named_with_its_file(
     assert done.code == 2
     file = str(path) if is_inherited else "policies.d/search.yaml"
     assert f"{file}: external reader a: connect_offsets.kafka.compression.type: " in done.err
+
+
+@pytest.mark.parametrize(
+    ("entry", "warned"),
+    [
+        ("name: schema-changes.inventory", "schema history of Debezium"),
+        ("name: connect-offsets", "Kafka Connect's own"),
+        ("name: shop-carts-store-changelog", "changelog of Kafka Streams"),
+        (r"pattern: 'schema-changes\..*'", "schema-changes.x (Debezium's schema history). A first"),
+        (r"pattern: 'shop-.*-changelog'", "shop-x-changelog (changelog of Streams). A first"),
+        ("pattern: '.*'", "app-store-changelog (changelog of Streams) and of 9 other systems."),
+    ],
+)
+def test_an_entry_that_enables_what_a_first_look_would_not_is_warned_of(
+    command: Command, files: Files, entry: str, warned: str
+) -> None:
+    path = files.write("new", f"{KAFKA}topics:\n  - {{{entry}, {ENABLED}}}\n")
+    done = command("check", "--config", path)
+    assert done.code == 0
+    assert done.err.startswith("retentiond: warning: topics[0]")
+    assert warned in done.err
+    shown = json.loads(command("check", "--config", path, "--output", "json").out)
+    assert [warned in each for each in shown["warnings"]] == [True]
+    both = command("check", "--config", path, "--against", path, "--output", "json")
+    assert json.loads(both.out) == {"changes": [], "warnings": shown["warnings"]}
+    assert both.err == ""
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        f"  - {{name: schema-changes.inventory, {ENABLED[:-4]}false}}\n",
+        f"  - {{pattern: 'orders.*', {ENABLED}}}\n",
+        f"  - {{pattern: 'schema.*', except: ['schema-changes.*'], {ENABLED}}}\n",
+        f"  - {{name: __consumer_offsets, {ENABLED}}}\n",
+    ],
+)
+def test_other_entries_are_not_warned_of(command: Command, files: Files, entries: str) -> None:
+    done = command("check", "--config", files.write("new", f"{KAFKA}topics:\n{entries}"))
+    assert (done.code, done.err) == (0, "")
