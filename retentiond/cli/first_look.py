@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
+
+import numpy as np
 
 from retentiond.cli.options import (
     OWNER,
@@ -29,6 +32,7 @@ from retentiond.cycle import PlannedCycle, plan_cycle
 from retentiond.engine import Engine
 from retentiond.errors import UsageError
 from retentiond.formatting import (
+    DAY_MS,
     format_duration,
     printable,
     rfc3339,
@@ -134,7 +138,13 @@ def look_at_unmanaged(path: Path, wanted: FirstLookOptions) -> CycleReport | Non
         looked = _looked_outside(engine, config, unmanaged, retention_ms)
     look = _look(looked, every_topic, retention_ms, wanted)
     required = (config.defaults.groups and config.defaults.groups.required) or ()
-    look = replace(look, outside=str(path), required=frozenset(required))
+    look = replace(
+        look,
+        outside=str(path),
+        required=frozenset(required),
+        pressure_ms=config.defaults.pressure_retention_ms,
+        is_dry=config.dry_run,
+    )
     show_first_look(look, wanted.output)
     if wanted.write_config is not None:
         owner = wanted.owner or UNASSIGNED
@@ -213,7 +223,18 @@ def _look(
     unseen = unseen_readers(every_topic, looked.snapshot.groups)
     if not wanted.include_unlimited:
         unseen = replace(unseen, unlimited=unlimited_topics(looked.snapshot.topics))
-    return FirstLook(looked.report, retention_ms, unseen, _readers(looked.snapshot))
+    return FirstLook(
+        looked.report,
+        retention_ms,
+        unseen,
+        _readers(looked.snapshot),
+        idle=idle_groups(looked.snapshot, retention_ms),
+        forced_retention_ms={
+            each.name: each.forced_retention_ms
+            for each in looked.snapshot.topics
+            if each.forced_retention_ms is not None
+        },
+    )
 
 
 def _readers(snapshot: Snapshot) -> Readers:
@@ -226,6 +247,32 @@ def _readers(snapshot: Snapshot) -> Readers:
         for position, groups in readers_by_topic(snapshot).items()
         for topic in (snapshot.topics[position],)
     }
+
+
+def idle_groups(snapshot: Snapshot, retention_ms: int) -> frozenset[str]:
+    """The groups without a live member that were not seen to move within a day. One has moved if an
+    earlier cycle saw that, or if it has read a record that is younger than the consumed retention,
+    where that is a day at most."""
+    dated, commits = (
+        snapshot.dated,
+        snapshot.commits.select(["group_id", "partition_id", "offset"]).drop_null(),
+    )
+    is_recent = dated["moved_at_ms"].to_numpy() >= snapshot.taken_at_ms - DAY_MS
+    moved = {*dated["group_id"].to_numpy()[is_recent].tolist()}
+    if retention_ms <= DAY_MS and len(commits):
+        young = np.array(
+            [
+                math.inf if each.retention_offset is None else each.retention_offset
+                for each in snapshot.partitions
+            ]
+        )
+        has_read = commits["offset"].to_numpy() > young[commits["partition_id"].to_numpy()]
+        moved |= {*commits["group_id"].to_numpy()[has_read].tolist()}
+    return frozenset(
+        group.name
+        for position, group in enumerate(snapshot.groups)
+        if not (group.is_live or position in moved)
+    )
 
 
 def _now() -> str:
@@ -243,7 +290,7 @@ def _say_policy_file(
     enabled = sum(look.why_not_enabled(topic) is None for topic in look.topics)
     if leads_to(config, configuration.parent, path):
         then = f"policies in {configuration} leads to it, so the next reload takes it"
-        then += "." if config.dry_run else ", and what it enables is deleted from (dry_run: false)."
+        then += "." if config.dry_run else ", on trial: nothing is deleted from its topics yet."
     else:
         then = f"It has no effect until policies in {configuration} leads to it."
     say(

@@ -126,6 +126,11 @@ def filled(value: object) -> str:
     return text
 
 
+def can_name_a_reader(name: str) -> bool:
+    """Whether a configuration takes this name of a group. Kafka takes any."""
+    return bool(name) and not (_CONTROL.search(name) or ends_blank(name))
+
+
 def not_blank(value: object) -> str:
     if not (text := filled(value)).strip():
         raise refused("expected a text that is not blank")

@@ -7,13 +7,15 @@ configuration of the look exists in memory only: nothing is ever deleted with it
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from retentiond.config import Config
 from retentiond.config.rules import TopicEntry
-from retentiond.formatting import listed
+from retentiond.config.values import can_name_a_reader
+from retentiond.formatting import HOUR_MS, MINUTE_MS, listed
 from retentiond.kafka.interface import INTERNAL_TOPICS
 from retentiond.kafka.settings.logins import AWS_MECHANISM, REGION
 from retentiond.kafka.settings.properties import PROPERTIES, ClientSettings
@@ -68,6 +70,11 @@ def kafka_section(settings: ClientSettings) -> dict[str, str]:
     return {**section, **settings.oauth}
 
 
+CONSOLE = re.compile("console-consumer-")
+"""The names that kafka-console-consumer gives its groups begin so."""
+
+UNITS_MS = (HOUR_MS, MINUTE_MS)
+
 Readers: TypeAlias = Mapping[str, Iterable[str]]
 """The groups that read each topic."""
 
@@ -76,7 +83,10 @@ Readers: TypeAlias = Mapping[str, Iterable[str]]
 class FirstLook:
     """The result of a first look. ``retention_ms``: the consumed retention of its plan.
     ``outside``: the configuration whose entries cover none of these topics, or None. ``required``:
-    groups that the `defaults` of that configuration require on every topic."""
+    groups that the `defaults` of that configuration require on every topic; ``pressure_ms``: their
+    pressure retention. ``is_dry``: whether that configuration deletes nothing. ``idle``: groups
+    that have no live member and were not seen to move within a day. ``forced_retention_ms``: by
+    topic, where it is limited."""
 
     report: CycleReport
     retention_ms: int
@@ -84,6 +94,10 @@ class FirstLook:
     readers: Readers = field(default_factory=dict)
     outside: str | None = None
     required: frozenset[str] = frozenset()
+    pressure_ms: int | None = None
+    is_dry: bool = True
+    idle: frozenset[str] = frozenset()
+    forced_retention_ms: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def topics(self) -> tuple[TopicAnswer, ...]:
@@ -101,6 +115,30 @@ class FirstLook:
 
     def groups_of(self, topic: TopicAnswer) -> list[str]:
         return sorted(self.readers.get(topic.topic, ()))
+
+    def required_groups(self, topic: TopicAnswer) -> list[str]:
+        """The groups that ``--write-config`` requires: those of the `defaults`, and those that read
+        the topic and are in use. A configuration doesn't take every id."""
+        groups = self.required.union(self.groups_of(topic)) - self.unrequired(topic)
+        return sorted(each for each in groups if can_name_a_reader(each))
+
+    def unrequired(self, topic: TopicAnswer) -> set[str]:
+        """The groups that read the topic and are not required: consoles, and those that may never
+        come back."""
+        return {
+            group
+            for group in self.groups_of(topic)
+            if group not in self.required and (group in self.idle or CONSOLE.match(group))
+        }
+
+    def retention_of(self, topic: TopicAnswer) -> int:
+        """The consumed retention that ``--write-config`` writes: that of the look, or half of the
+        topic's own ``retention.ms`` if that is not longer, because then it would free nothing."""
+        forced_ms = self.forced_retention_ms.get(topic.topic)
+        if forced_ms is None or self.retention_ms < forced_ms:
+            return self.retention_ms
+        half_ms = forced_ms // 2
+        return next((half_ms - half_ms % unit for unit in UNITS_MS if half_ms >= unit), half_ms)
 
 
 def first_look_document(look: FirstLook) -> dict[str, Any]:

@@ -76,9 +76,8 @@ POLICY_HEAD = """\
 # from the Kafka cluster {cluster_id}:
 # the topics that no entry of {config} was about.
 #
-# It has no effect until `policies` in that configuration leads to it. Then the topics that are
-# enabled here are deleted from, unless dry_run is true there. `retentiond check` says in words what
-# it means, `retentiond plan` what would be deleted, and `retentiond explain TOPIC` why.
+# It has no effect until `policies` in that configuration leads to it. `retentiond check` says in
+# words what it means, `retentiond plan` what would be deleted, and `retentiond explain TOPIC` why.
 #
 {unseen}
 
@@ -88,9 +87,15 @@ owner: {owner}
 # These settings refine the defaults of that configuration, for this file alone. The consumed
 # retention: a record stays at least this long, even if every group has read it.
 defaults:
-  retention.commitoffset.{unit}: {count}
+{trial}  retention.commitoffset.{unit}: {count}
 
 topics:
+"""
+
+TRIAL = """\
+  # On trial: planned and recorded, and nothing is deleted. After two weeks ask `retentiond
+  # simulate` what the policy would have cost, and then take this line away.
+  dry_run: true
 """
 
 UNSEEN_READERS = f"""\
@@ -148,6 +153,7 @@ def policy_file(look: FirstLook, owner: str, cluster_id: str, written_at: str) -
         cluster_id=printable(cluster_id),
         config=printable(look.outside or ""),
         owner=dumped_text(owner),
+        trial="" if look.is_dry else TRIAL,
         unseen=UNSEEN_READERS,
         **_retention(look.retention_ms),
     )
@@ -168,7 +174,7 @@ def _topics(look: FirstLook) -> str:
     if others:
         lines += ["  # Not topics to begin with; the reason is above each:"]
     for topic in others:
-        lines += _disabled_topic(topic)
+        lines += _disabled_topic(topic, look)
     return "\n".join(lines) + "\n"
 
 
@@ -185,14 +191,20 @@ def _kafka_lines(origin: Origin) -> Iterator[str]:
 def _enabled_topic(topic: TopicAnswer, look: FirstLook) -> Iterator[str]:
     """An entry that enables the topic, unless there is a doubt about its readers."""
     groups, doubt = look.groups_of(topic), look.doubt(topic)
-    required = sorted(look.required.union(filter(None, groups)))  # an empty id can't be required
+    required, unrequired = look.required_groups(topic), sorted(look.unrequired(topic))
     yield f"  # {_figures(topic)}"
     if groups:
         yield f"  # Read by {_group_names(groups)}."
+    if unrequired:
+        yield (
+            f"  # Not required, because they may not come back: {_group_names(unrequired)}. What "
+            "they have yet to read stays all the same."
+        )
     if doubt is not None:
         yield f"  # Not enabled: {printable(doubt)}."
     yield f"  - name: {_topic_name(topic.topic)}"
     yield f"    retention.commitoffset.enable: {'true' if doubt is None else 'false'}"
+    yield from _retention_lines(topic, look)
     if required:
         yield "    groups:"
         yield "      # The topic is held unless each of them has committed:"
@@ -200,10 +212,19 @@ def _enabled_topic(topic: TopicAnswer, look: FirstLook) -> Iterator[str]:
     yield ""
 
 
-def _disabled_topic(topic: TopicAnswer) -> Iterator[str]:
+def _disabled_topic(topic: TopicAnswer, look: FirstLook) -> Iterator[str]:
     yield f"  # {printable(why_not(topic) or '')}"
     yield f"  - name: {_topic_name(topic.topic)}"
     yield "    retention.commitoffset.enable: false"
+    yield from _retention_lines(topic, look)
+
+
+def _retention_lines(topic: TopicAnswer, look: FirstLook) -> Iterator[str]:
+    retention_ms = look.retention_of(topic)
+    written = "{unit}: {count}".format(**_retention(retention_ms))
+    yield f"    retention.commitoffset.{written}"
+    if look.pressure_ms is not None and look.pressure_ms > retention_ms:
+        yield f"    retention.commitoffset.pressure.{written}"  # a longer one would be refused
 
 
 def _figures(topic: TopicAnswer) -> str:

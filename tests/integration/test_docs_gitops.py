@@ -148,7 +148,7 @@ def test_a_past_of_hours_stops_the_pipeline_and_so_does_a_topic_without_one(
 ) -> None:
     done = review("hours: 24", "hours: 18", min_observed=None)
     assert done.code == 3, done.err
-    assert "observed too short: orders, for about 7 hours without gaps" in done.out
+    assert "observed too short: orders, for 7 hours without gaps" in done.out
     done = review("name: orders", "name: unheard.of")
     assert done.code == 3, done.err
     assert "not judged: unheard.of (owner payments): the history has no such topic" in done.out

@@ -155,6 +155,15 @@ def _exceeding(topics: Sequence[EnabledTopic], _: Config) -> Iterator[Finding]:
                 f"lower retention.commitoffset.* of {' and '.join(policy.sources)}",
                 (topic.reading.name,),
             )
+        elif policy.consumed_retention_ms == forced_ms:
+            yield Finding(
+                Level.WARNING,
+                f"topic {topic.reading.name}",
+                f"it frees nothing: its consumed retention of {say_duration(forced_ms)} is not "
+                "shorter than its own retention.ms, so Kafka deletes the records first",
+                f"lower retention.commitoffset.* of {' and '.join(policy.sources)}",
+                (topic.reading.name,),
+            )
 
 
 def read_undated(

@@ -40,7 +40,7 @@ def topic(name: str, of: Config, **changes: Any) -> EnabledTopic:
     settings = TopicConfig(
         **{
             "cleanup_policy": frozenset({"delete"}),
-            "retention_ms": 7 * DAY_MS,
+            "retention_ms": 30 * DAY_MS,
             "segment_bytes": GIB,
             "segment_ms": 7 * DAY_MS,
             **of_config,

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retentiond.config import Config, parse
+from retentiond.config import Config, load, parse
+from retentiond.config.values import can_name_a_reader
 from retentiond.disks.broker_disks import DiskReport
 from retentiond.disks.log_dirs import LogDirCapacity
 from retentiond.model import GroupKind, PlanRow, Reason
@@ -199,7 +200,8 @@ def test_whatever_topics_groups_and_properties_are_called_the_file_says_the_same
     config = read(written)
     assert (config.topics[0].name, dict(config.kafka)) == (topic, kafka)
     if config.topics[0].enable:
-        assert read(written).entries[0].policy.required_groups == tuple(sorted(groups))
+        required = sorted(each for each in groups if can_name_a_reader(each))
+        assert read(written).entries[0].policy.required_groups == tuple(required)
 
 
 # The policy file of a look at topics that no entry of a configuration is about
@@ -257,7 +259,11 @@ def test_the_largest_topics_of_a_policy_file_come_first() -> None:
     assert re.findall("- name: (.*)", written) == ["large", "small"]
 
 
-@given(owner=anything.filter(str.strip), cluster=anything, config=anything)
+@given(
+    owner=anything.filter(lambda text: text.strip() and text.isprintable()),
+    cluster=anything,
+    config=anything,
+)
 def test_whatever_an_owner_is_called_the_file_says_the_same(
     owner: str, cluster: str, config: str
 ) -> None:
@@ -284,3 +290,59 @@ def test_where_a_disk_is_well_filled_it_suggests_disk_pressure(
 def test_an_empty_partition_says_nothing_of_the_groups_of_the_others() -> None:
     rows = [row("orders", 0, Reason.EMPTY), row("orders", 1, Reason.GROUP_LIST_INCOMPLETE)]
     assert enabled(text(*rows)) == {"orders": False}
+
+
+def test_idle_groups_and_consoles_are_named_and_not_required() -> None:
+    readers = {"orders": ["billing", "old", "console-consumer-1234"]}
+    look = FirstLook(report([rest()]), DAY_MS, readers=readers, idle=frozenset({"old"}))
+    written = starting_config(look, ORIGIN)
+    (entry,) = read(written).entries
+    assert (entry.policy.enabled, entry.policy.required_groups) == (True, ("billing",))
+    assert (
+        "# Not required, because they may not come back: console-consumer-1234 and old." in written
+    )
+
+    beside = replace(look, required=frozenset({"old"}), outside="retentiond.yaml")
+    assert "required: ['billing', 'old']" in policy_file(beside, "a", "c", "t")
+
+
+@pytest.mark.parametrize(
+    ("forced_ms", "expected_ms"),
+    [
+        (None, DAY_MS),
+        (2 * DAY_MS, DAY_MS),
+        (DAY_MS, DAY_MS // 2),
+        (3 * 3_600_000, 3_600_000),
+        (3_600_000, 1_800_000),
+        (60_000, 30_000),
+        (0, 0),
+    ],
+)
+@pytest.mark.parametrize("reason", [Reason.CONSUMED, Reason.NO_GROUP])
+def test_each_entry_states_a_retention_below_the_topic_s_own(
+    forced_ms: int | None, expected_ms: int, reason: Reason
+) -> None:
+    forced = {} if forced_ms is None else {"orders": forced_ms}
+    look = FirstLook(report([row("orders", reason=reason)]), DAY_MS, forced_retention_ms=forced)
+    (entry,) = read(starting_config(look, ORIGIN)).entries
+    assert entry.entry.consumed_retention_ms == entry.policy.consumed_retention_ms == expected_ms
+
+
+def test_a_policy_file_is_a_trial_unless_the_daemon_is_dry_and_can_be_read(tmp_path: Path) -> None:
+    main = "retention.commitoffset.pressure.hours: 6"
+    (tmp_path / "retentiond.yaml").write_text(
+        f"kafka: {{bootstrap.servers: a:1}}\ndefaults: {{{main}}}\npolicies: team.yaml\n"
+    )
+    look = FirstLook(
+        report([rest()]),
+        DAY_MS,
+        outside="retentiond.yaml",
+        pressure_ms=6 * 3_600_000,
+        forced_retention_ms={"orders": 3_600_000},
+    )
+    for is_dry in (True, False):
+        written = policy_file(replace(look, is_dry=is_dry), "payments", "c", "t")
+        (tmp_path / "team.yaml").write_text(written)
+        (entry,) = load(tmp_path / "retentiond.yaml").entries
+        assert entry.policy.dry_run is not is_dry
+        assert entry.policy.pressure_retention_ms == entry.policy.consumed_retention_ms == 1_800_000

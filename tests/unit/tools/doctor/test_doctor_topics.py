@@ -362,7 +362,12 @@ def test_groups_that_can_not_be_listed_are_a_problem_and_nobody_is_said_to_be_mi
 
 def test_retention_is_compared_in_milliseconds() -> None:
     week = config({"name": "orders"})
-    assert bad(check_topics([topic("orders", week, retention_ms=7 * DAY_MS)], week)) == []
+    assert bad(check_topics([topic("orders", week, retention_ms=7 * DAY_MS + 1)], week)) == []
+    equal = only(check_topics([topic("orders", week, retention_ms=7 * DAY_MS)], week))
+    assert equal.level is Level.WARNING
+    assert equal.sentence.startswith(
+        "it frees nothing: its consumed retention of 7 days is not shorter"
+    )
     assert bad(check_topics([topic("orders", week, retention_ms=7 * DAY_MS - 1)], week)) == [
         (Level.PROBLEM, "topic orders")
     ]
