@@ -282,3 +282,29 @@ def test_an_entry_that_enables_what_a_first_look_would_not_is_warned_of(
 def test_other_entries_are_not_warned_of(command: Command, files: Files, entries: str) -> None:
     done = command("check", "--config", files.write("new", f"{KAFKA}topics:\n{entries}"))
     assert (done.code, done.err) == (0, "")
+
+
+def test_a_fence_is_told_in_words_and_what_is_bad_behind_it_ends_with_2(
+    files: Files, command: Command
+) -> None:
+    fence = r"{file: policies.d/pay.yaml, topics: ['pay\..*'], at_least: 6h, forbid: [groups.only]}"
+    main = f"{KAFKA}policies: [{fence}]\n"
+    good = f"owner: pay\ntopics: [{{name: pay.a, {ENABLED}, {HOURS}: 6}}]\n"
+    path = files.write("new", main, pay=good)
+    done = command("check", "--config", path)
+    assert (done.code, done.out.splitlines()[1]) == (
+        0,
+        r"policies.d/pay.yaml is fenced: only it can say anything about topics matching pay\..*, "
+        "and it can say nothing about others, with a retention of at least 6 hours and no "
+        "groups.only.",
+    )
+    done = command("check", "--config", files.write("old", main, pay=good.replace("6}", "5}")))
+    assert (done.code, done.out) == (2, "")
+    assert f"policies.d/pay.yaml: topics[0].{HOURS}: the fence policies[0]" in done.err
+
+    wider = files.write("wider", main.replace(r"pay\.", "pay"), pay=good)
+    done = command("check", "--config", wider, "--against", path)
+    assert ("policies.policies.d/pay.yaml.topics" in done.out, "unknown" in done.out) == (
+        True,
+        True,
+    )
