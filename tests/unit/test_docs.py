@@ -110,3 +110,22 @@ def test_the_rule_explains_every_reason() -> None:
     text = (ROOT / "docs/semantics.md").read_text()
     rows = {tuple(row) for row in re.findall(r"^\| (\w+) \| `(\w+)` \|", text, re.MULTILINE)}
     assert rows == {(verdict.value, reason.value) for reason, verdict in VERDICT_OF.items()}
+
+
+ENABLED = re.compile(
+    r"^ *- (?:name|pattern): (?:(?!^ *- |^ *$|^```).*\n)*? *retention\.commitoffset\.enable: true\n"
+    r"(?:(?!^ *- (?:name|pattern): |^ *$|^```).*\n)*",
+    re.MULTILINE,
+)
+HOURS = re.compile(r"retention\.commitoffset\.(?:hours|minutes|ms): \d")
+
+
+def test_every_example_states_its_consumed_retention() -> None:
+    """By default it is as long as Kafka's own, and then it frees nothing."""
+    examples = [
+        example
+        for document in [*DOCUMENTS, *(ROOT / "config").glob("*.yaml")]
+        for example in ENABLED.findall(document.read_text())
+    ]
+    assert len(examples) > 20
+    assert [each for each in examples if not HOURS.search(each)] == []

@@ -70,6 +70,7 @@ def row_json(topic: str, partition: int = 0) -> dict[str, Any]:
         "under_pressure": False,
         "only_groups": None,
         "owner": None,
+        "fence": None,
         "dry_run": False,
         "binding_since": None,
         "detail": None,

@@ -53,6 +53,7 @@ def test_a_plan_has_the_promised_fields_and_few_more() -> None:
         "under_pressure",
         "only_groups",
         "owner",
+        "fence",
         "dry_run",
         "size_bytes",
         "remote_bytes",
@@ -116,6 +117,7 @@ def test_a_plan_survives_json_with_its_values() -> None:
             {
                 "topic": "orders",
                 "owner": None,
+                "fence": None,
                 "size_bytes": None,
                 "records": 90,
                 "predicted_bytes": None,
