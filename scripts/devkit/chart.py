@@ -1,19 +1,21 @@
-"""Writes what the Helm chart and the other files of deploy/ have in common.
+"""Writes what the Helm chart and the other files of deploy/ have in common, and the chart's README.
 
 python -m devkit.chart
 
 The rules for Prometheus are written once, in the chart, with a place for each threshold; those of
-deploy/prometheus have the thresholds of the chart's values. The dashboard is copied into the chart,
-because Helm reads no file outside of it. The schema of the chart's values is written by hand but
-for ``$defs``, the schema of the daemon's configuration.
+deploy/prometheus have the thresholds of the chart's values. The schema of the chart's values is
+written by hand but for ``$defs``, the schema of the daemon's configuration. README.md lists
+values.yaml in helm-docs' form: the comment above a value, from ``# --`` on, is its description; a
+short one may stand behind it. The dashboard in the chart is a link, which Helm follows.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -22,8 +24,6 @@ CHART = ROOT / "deploy" / "helm" / "retentiond"
 
 RULES = ("alerts.yml", "recording_rules.yml")
 """Written in the chart's files/. ``@ALERT@`` stands for the alert's threshold."""
-
-DASHBOARD = "retentiond.json"
 
 GENERATED = (
     "# Made from deploy/helm/retentiond/files by `python -m devkit.chart`: change it there.\n"
@@ -36,18 +36,31 @@ PLACE = re.compile(r"@(Retentiond\w+)@")
 LOOK_AHEAD = re.compile(r"\(\?![^()]*\)")
 """Helm matches with Go's expressions, which have none; the daemon still looks itself."""
 
+KEY = re.compile(r"( *)(\w+):(?: +([^ #].*?))?(?: +# (.*))?")
+
+HEAD = """# The chart of retentiond
+
+One release is one daemon for one Kafka cluster. [Kubernetes](../../../docs/kubernetes.md) explains
+each part. `PYTHONPATH=scripts python -m devkit.chart` makes this page from `values.yaml`.
+
+| value | default | what it is |
+| --- | --- | --- |
+"""
+
+
+class Value(NamedTuple):
+    path: str
+    default: object
+    description: str
+
 
 def files() -> dict[str, str]:
     """Path, seen from the chart → its text."""
-    thresholds = yaml.safe_load((CHART / "values.yaml").read_text())["rules"]["thresholds"]
+    text = (CHART / "values.yaml").read_text()
+    thresholds = yaml.safe_load(text)["rules"]["thresholds"]
     rules = {f"../../prometheus/{name}": GENERATED + _rules(name, thresholds) for name in RULES}
-    dashboard = (ROOT / "deploy" / "grafana" / DASHBOARD).read_text()
     schema = json.loads((CHART / SCHEMA).read_text()) | {"$defs": _definitions()}
-    return {
-        **rules,
-        f"files/{DASHBOARD}": dashboard,
-        SCHEMA: json.dumps(schema, indent=2) + "\n",
-    }
+    return {**rules, SCHEMA: json.dumps(schema, indent=2) + "\n", "README.md": _readme(text)}
 
 
 def _rules(name: str, thresholds: dict[str, float]) -> str:
@@ -63,6 +76,37 @@ def _definitions() -> dict[str, Any]:
     del config["$schema"]
     del config["anyOf"]  # the chart has policies elsewhere, too
     return {"Config": config, **definitions}
+
+
+def _readme(text: str) -> str:
+    rows = []
+    for value in values(text):
+        cells = (f"`{value.path}`", f"`{json.dumps(value.default)}`", value.description)
+        rows.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |\n")
+    return HEAD + "".join(rows)
+
+
+def values(text: str) -> Iterator[Value]:
+    """Each that has no further values below it, and each that has a description."""
+    parents: list[str] = []
+    described: list[str] = []
+    for line in text.splitlines():
+        comment = line.strip()
+        if comment.startswith("#"):
+            if comment.startswith("# --"):
+                described = [comment.removeprefix("# --").strip()]
+            elif described:
+                described.append(comment.removeprefix("#").strip())
+            continue
+        found = KEY.fullmatch(line)
+        if found:
+            parents = [*parents[: len(found[1]) // 2], found[2]]
+            default: Any = yaml.safe_load(text)
+            for name in parents:
+                default = default[name]
+            if found[3] or described:
+                yield Value(".".join(parents), default, " ".join(described) or found[4] or "")
+        described = []
 
 
 if __name__ == "__main__":

@@ -159,9 +159,11 @@ def test_it_can_write_to_its_state_and_to_tmp_alone(release: Release, process: P
     assert outside == {mount["mountPath"] for mount in release.container["volumeMounts"][-2:]}
 
 
-def test_it_reloads_when_it_is_told(process: Process) -> None:
-    """`kill -HUP 1`, in docs/kubernetes.md."""
-    process.signal(signal.SIGHUP)
+def test_a_changed_config_map_is_in_force_without_a_restart_or_a_signal(
+    release: Release, process: Process
+) -> None:
+    file = release.pod.volume("config") / "retentiond.yaml"
+    file.write_text(f"{file.read_text()}metrics: {{cluster: renamed}}\n")
     process.await_events("retentiond.config_reloaded")
 
 

@@ -75,6 +75,17 @@ class Pod:
         self._group = spec["securityContext"]["fsGroup"]
         for volume in spec["volumes"]:
             self._make(volume)
+        self._make_nested_mountpoints()
+
+    def _make_nested_mountpoints(self) -> None:
+        """The kubelet makes the folder of a mount below another one, in the latter's volume."""
+        mounts = [each for of in self._spec["containers"] for each in of["volumeMounts"]]
+        for outer in mounts:
+            for inner in mounts:
+                at = Path(inner["mountPath"])
+                if inner["name"] != outer["name"] and at.is_relative_to(outer["mountPath"]):
+                    below = at.relative_to(outer["mountPath"])
+                    (self.volume(outer["name"]) / below).mkdir(parents=True, exist_ok=True)
 
     def volume(self, name: str) -> Path:
         """Where it is on this host; an empty one that no volume of the spec names is a claim's."""

@@ -40,7 +40,7 @@ def problems(values: Path) -> list[str]:
 
 def test_what_the_chart_has_from_elsewhere_is_the_same_there() -> None:
     made = files()
-    assert len(made) == 4
+    assert {SCHEMA, "README.md", "../../prometheus/alerts.yml"} <= made.keys()
     assert {name: (CHART / name).read_text() for name in made} == made, (
         "run: PYTHONPATH=scripts python -m devkit.chart"
     )
@@ -140,10 +140,26 @@ def test_the_sidecar_is_a_container_that_kubernetes_knows(version: str) -> None:
     assert version.startswith(validate(pod, version, strict=True))
 
 
+@pytest.mark.parametrize("name", ["backup", "report"])
+def test_the_jobs_beside_a_release_are_ones_that_kubernetes_and_retentiond_know(name: str) -> None:
+    job = read(EXAMPLES / f"{name}-cronjob.yaml")
+    for version in (all_versions()[0], all_versions()[-1]):
+        assert version.startswith(validate(job, version, strict=True))
+    spec = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    mounts = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
+    assert mounts.keys() >= {"/etc/retentiond", "/var/lib/retentiond", "/tmp"}
+    assert set(mounts.values()) == {volume["name"] for volume in spec["volumes"]}
+    called = re.search(r'retentiond (backup) "(\S+)', container.get("command", [""])[-1])
+    command, *arguments = called.groups() if called else container["args"]
+    group: Any = typer.main.get_command(app)
+    group.get_command(None, command).make_context(command, list(arguments))
+
+
 def test_the_values_in_the_document_are_right(tmp_path: Path) -> None:
     blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/kubernetes.md").read_text(), re.DOTALL)
     complete = yaml.safe_load(blocks[0])
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     for block in blocks:
         (tmp_path / "values.yaml").write_text(yaml.safe_dump({**complete, **yaml.safe_load(block)}))
         assert problems(tmp_path / "values.yaml") == []

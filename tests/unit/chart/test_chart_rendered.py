@@ -44,13 +44,15 @@ OF_PROMETHEUS = "monitoring.coreos.com/v1"
 
 
 def pods(documents: list[Document]) -> Iterator[Document]:
-    """The specs of all pods: the daemon's, and that of `helm test`."""
+    """The specs of all pods: the daemon's, that of `helm test`, and that of the check before an
+    upgrade."""
     yield daemon(documents)["spec"]
     yield only(documents, "Pod")["spec"]
+    yield only(documents, "Job")["spec"]["template"]["spec"]
 
 
 def container(documents: list[Document]) -> Document:
-    (found,) = daemon(documents)["spec"]["containers"]
+    found, *_ = daemon(documents)["spec"]["containers"]
     return dict(found)
 
 
@@ -97,7 +99,7 @@ def test_there_is_one_daemon_and_its_state_lasts(values: Path) -> None:
     spec = only(documents, "StatefulSet")["spec"]
     assert spec["replicas"] == 1
     assert spec["podManagementPolicy"] == "Parallel"
-    assert [each["kind"] for each in documents if each["kind"] in ("Deployment", "Job")] == []
+    assert [each["kind"] for each in documents if each["kind"] == "Deployment"] == []
     claimed = [claim["metadata"]["name"] for claim in spec.get("volumeClaimTemplates", [])]
     claimed += [
         volume["name"]
@@ -158,11 +160,12 @@ def test_state_and_tmp_are_all_that_can_be_written_to(values: Path) -> None:
     for spec in pods(documents):
         volumes = {volume["name"] for volume in spec["volumes"]}
         volumes |= {claim["metadata"]["name"] for claim in claims}
-        for each in spec["containers"]:
+        for each in spec["containers"][:1]:
             mounts = each["volumeMounts"]
             assert {mount["name"] for mount in mounts} <= volumes
             writable = {mount["mountPath"] for mount in mounts if not mount.get("readOnly")}
-            assert writable == {config.get("state_dir", "/var/lib/retentiond"), "/tmp"}
+            state = {config.get("state_dir", "/var/lib/retentiond")}
+            assert writable - {"/tmp"} == (set() if each["name"] == "check" else state)
 
 
 @every_case
@@ -208,7 +211,7 @@ def test_the_daemon_accepts_the_configuration_and_reads_it_as_it_was_given(
         file.write_text(text)
     documents = template(values)
     rendered = mounted(documents, tmp_path).read_text()
-    given = yaml.safe_load(values.read_text())["config"]
+    given = {"reload": {"watch": True}, **yaml.safe_load(values.read_text())["config"]}
     if "policies" in yaml.safe_load(rendered):  # of files that are values, too
         given["policies"] = yaml.safe_load(rendered)["policies"]
     expected = parse(yaml.safe_dump(given), environ, tmp_path)
@@ -315,17 +318,95 @@ def test_secrets_are_named_and_never_written_out(values: Path) -> None:
     }
 
 
-def test_a_changed_configuration_restarts_the_daemon_and_another_value_does_not() -> None:
-    values = values_named("minimal")
+def test_a_changed_policy_restarts_the_daemon_only_where_it_does_not_watch_its_files() -> None:
+    values = values_named("policies")
 
-    def checksum(*options: str) -> str:
-        found = daemon(template(values, *options))["metadata"]["annotations"]["checksum/config"]
-        return str(found)
+    def restarts(change: str, *options: str) -> bool:
+        before, after = (
+            daemon(template(values, *options, *changed))["metadata"]["annotations"]
+            for changed in ((), ("--set", change))
+        )
+        return bool(before != after)
 
-    assert checksum() == checksum("--set", "rules.enabled=true")
-    assert checksum() != checksum("--set", "config.dry_run=false")
-    files = [f"policies.stock={{owner: stock, topics: [{{name: {name}}}]}}" for name in "ab"]
-    assert checksum("--set-literal", files[0]) != checksum("--set-literal", files[1])
+    text = "policies.payments.owner=billing"
+    assert not restarts(text)
+    assert not restarts("config.dry_run=false")
+    assert restarts(text, "--set", "config.reload.watch=false")
+    assert restarts("config.http.host=::")  # read at a start only
+    (config, *_) = daemon(template(values))["spec"]["containers"][0]["volumeMounts"]
+    assert "subPath" not in config  # a file that is mounted by it never changes
+
+
+def test_a_team_s_config_map_has_its_fence_and_is_missed_by_its_own_topics_alone() -> None:
+    documents = template(CI_TEAMS)
+    stock = {"topics": ["stock\\..*"], "at_least": "1h", "forbid": ["groups.only"]}
+    fenced = "policies.from/policies-of-stock/stock.yaml"
+    assert yaml.safe_load(config_of(documents))["policies"] == [
+        "policies.d/*.yaml",
+        {"file": fenced, **stock},
+        "policies.from/shared/*.yaml",
+    ]
+    volumes = {each["name"]: each for each in daemon(documents)["spec"]["volumes"]}
+    mounts = {each["mountPath"]: each["name"] for each in container(documents)["volumeMounts"]}
+    of_stock = volumes[mounts[f"/etc/retentiond/{fenced.rpartition('/')[0]}"]]["configMap"]
+    assert of_stock == {"name": "policies-of-stock", "optional": True}
+    shared = volumes[mounts["/etc/retentiond/policies.from/shared"]]["configMap"]
+    assert shared == {"name": "shared"}
+
+
+def test_an_upgrade_checks_what_it_brings_before_the_daemon_has_it(tmp_path: Path) -> None:
+    documents = template(CI_TEAMS)
+    job = only(documents, "Job")
+    assert job["metadata"]["annotations"]["helm.sh/hook"] == "pre-upgrade"
+    spec = job["spec"]["template"]["spec"]
+    (checked,) = spec["containers"]
+    assert checked["args"] == ["check", "--no-secrets"]
+    config = {each["name"]: each for each in spec["volumes"]}["config"]["configMap"]
+    (data,) = [
+        e["data"] for e in documents if e["metadata"]["name"] == config["name"] and "data" in e
+    ]
+    for item in config["items"]:
+        path = tmp_path / item["path"]
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(data[item["key"]])
+    found = {each.topics: each.policy.owner for each in load(tmp_path / "retentiond.yaml").entries}
+    assert found == {"orders": "payments", "clicks": "search"}
+    assert "serviceAccountName" not in spec  # at a first `argocd sync` there is none yet
+    off = template(CI_TEAMS, "--set", "checkBeforeUpgrade.enabled=false")
+    assert [each for each in off if each["kind"] == "Job"] == []
+
+
+def test_what_the_values_add_is_where_kubernetes_reads_it() -> None:
+    """Beside `test_every_object_is_one_that_kubernetes_knows`, which reads these values too."""
+    documents = template(CI_TEAMS)
+    for document in documents:
+        if document["metadata"]["name"] != "further":
+            assert document["metadata"]["labels"]["team"] == "streaming"
+    (further,) = [each for each in documents if each["metadata"]["name"] == "further"]
+    assert further["data"] == {"release": RELEASE}
+    spec = daemon(documents)["spec"]
+    assert daemon(documents)["metadata"]["labels"]["team"] == "streaming"
+    assert spec["hostAliases"] == [{"ip": "10.0.0.1", "hostnames": ["kafka"]}]
+    assert spec["dnsConfig"] == {"options": [{"name": "ndots", "value": "1"}]}
+    retentiond, further = spec["containers"]
+    assert retentiond["args"] == ["run", "--debug"]
+    assert further["name"] == "proxy"
+    assert retentiond["lifecycle"].keys() == {"preStop"}
+    assert retentiond["startupProbe"]["failureThreshold"] == 60
+    assert retentiond["startupProbe"]["periodSeconds"] == 5
+    service = only(documents, "Service")
+    assert service["spec"]["type"] == "LoadBalancer"
+    assert service["metadata"]["annotations"] == {"example.org/scope": "internal"}
+    stateful_set = only(documents, "StatefulSet")["spec"]
+    assert stateful_set["persistentVolumeClaimRetentionPolicy"] == {"whenDeleted": "Delete"}
+    (claim,) = stateful_set["volumeClaimTemplates"]
+    assert claim["metadata"]["labels"]["backup"] == "daily"
+    assert claim["metadata"]["annotations"] == {"example.org/keep": "yes"}
+    (tmp,) = [each for each in spec["volumes"] if each["name"] == "tmp"]
+    assert tmp["emptyDir"] == {"sizeLimit": "3Gi"}
+    monitor = only(documents, "ServiceMonitor")
+    assert monitor["metadata"]["namespace"] == "monitoring"
+    assert monitor["spec"]["namespaceSelector"] == {"matchNames": [NAMESPACE]}
 
 
 @every_case
@@ -494,9 +575,9 @@ def test_what_a_platform_sets_for_its_pods_is_merged_into_what_the_chart_sets() 
         security = spec["securityContext"]
         assert security["fsGroupChangePolicy"] == "Always"
         assert (security["supplementalGroups"], security["fsGroup"]) == ([2000], 10001)
-        for each in spec["containers"]:
-            assert each["securityContext"]["seLinuxOptions"] == {"level": "s0"}
-            assert each["securityContext"]["readOnlyRootFilesystem"] is True
+        own = spec["containers"][0]["securityContext"]
+        assert own["seLinuxOptions"] == {"level": "s0"}
+        assert own["readOnlyRootFilesystem"] is True
         assert spec["topologySpreadConstraints"][0]["maxSkew"] == 1
     assert [each["name"] for each in daemon(documents)["spec"]["initContainers"]] == [
         "wait-for-kafka"

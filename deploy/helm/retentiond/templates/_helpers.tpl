@@ -20,6 +20,9 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}
 
 {{/* Of the daemon alone: the pod of `helm test` has another component. */}}
@@ -46,17 +49,56 @@ app.kubernetes.io/component: daemon
 {{ .Values.config.state_dir | default "/var/lib/retentiond" }}
 {{- end }}
 
-{{/* retentiond.yaml: with the policy files, wherever they are mounted. */}}
-{{- define "retentiond.config" -}}
+{{/* retentiond.yaml as the values give it, with the policy files that are values. */}}
+{{- define "retentiond.config-of-values" -}}
 {{- $config := deepCopy .Values.config -}}
-{{- $globs := list -}}
+{{- /* Not by merge, for which false is empty. */}}
+{{- if not (hasKey ($config.reload | default dict) "watch") }}{{ $_ := set $config "reload" (dict "watch" true) }}{{ end -}}
+{{- $policies := list -}}
 {{- with $config.policies -}}
-{{- $globs = ternary . (list .) (kindIs "slice" .) -}}
+{{- $policies = ternary . (list .) (kindIs "slice" .) -}}
 {{- end -}}
-{{- if .Values.policies }}{{ $globs = append $globs "policies.d/*.yaml" }}{{ end -}}
-{{- range .Values.policyConfigMaps }}{{ $globs = append $globs (printf "policies.from/%s/*.yaml" .) }}{{ end -}}
-{{- if $globs }}{{ $_ := set $config "policies" $globs }}{{ end -}}
+{{- if .Values.policies }}{{ $policies = append $policies "policies.d/*.yaml" }}{{ end -}}
+{{- if $policies }}{{ $_ := set $config "policies" $policies }}{{ end -}}
 {{- toYaml $config -}}
+{{- end }}
+
+{{/* The same with the teams' own ConfigMaps, each with its fence if it has one. */}}
+{{- define "retentiond.config" -}}
+{{- $config := include "retentiond.config-of-values" . | fromYaml -}}
+{{- $policies := $config.policies | default list -}}
+{{- range .Values.policyConfigMaps -}}
+{{- if kindIs "string" . -}}
+{{- $policies = append $policies (printf "policies.from/%s/*.yaml" .) -}}
+{{- else -}}
+{{- $file := printf "policies.from/%s/%s" .name .key -}}
+{{- $policies = append $policies (ternary (merge (dict "file" $file) (omit . "name" "key")) $file (hasKey . "topics")) -}}
+{{- end -}}
+{{- end -}}
+{{- if $policies }}{{ $_ := set $config "policies" $policies }}{{ end -}}
+{{- toYaml $config -}}
+{{- end }}
+
+{{/* The teams' own ConfigMaps: name to whether the pod starts without it, as it does where all that is
+read from it is fenced. */}}
+{{- define "retentiond.policy-config-maps" -}}
+{{- $maps := dict -}}
+{{- range .Values.policyConfigMaps -}}
+{{- $name := ternary . (get (ternary dict . (kindIs "string" .)) "name") (kindIs "string" .) -}}
+{{- $fenced := and (kindIs "map" .) (hasKey (ternary . dict (kindIs "map" .)) "topics") -}}
+{{- $_ := set $maps $name (and $fenced (ne (get $maps $name | toString) "false")) -}}
+{{- end -}}
+{{- toYaml $maps -}}
+{{- end }}
+
+{{/* What a running daemon does not take from changed files. */}}
+{{- define "retentiond.read-at-start" -}}
+{{- $config := include "retentiond.config" . | fromYaml -}}
+{{- if $config.reload.watch -}}
+{{- pick $config "http" "state_dir" | toYaml -}}
+{{- else -}}
+{{- toYaml $config }}{{ toYaml .Values.policies -}}
+{{- end -}}
 {{- end }}
 
 {{/* One policy file: a mapping that the schema has checked, or the text of a file as it is. */}}
@@ -88,7 +130,6 @@ knows, unless it is published elsewhere. */}}
 
 {{/* What every pod has: no rights, a user who is not root, and the files of the configuration. */}}
 {{- define "retentiond.pod" -}}
-serviceAccountName: {{ include "retentiond.service-account" . }}
 automountServiceAccountToken: false
 enableServiceLinks: false
 {{- with .Values.imagePullSecrets }}
@@ -100,6 +141,15 @@ imagePullSecrets: {{- toYaml . | nindent 2 }}
 {{- $security = merge $security (dict "runAsUser" $user "runAsGroup" $user "fsGroup" $user "fsGroupChangePolicy" "OnRootMismatch") -}}
 {{- end }}
 securityContext: {{- toYaml (mergeOverwrite $security .Values.podSecurityContext) | nindent 2 }}
+{{- with .Values.hostAliases }}
+hostAliases: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.dnsPolicy }}
+dnsPolicy: {{ . }}
+{{- end }}
+{{- with .Values.dnsConfig }}
+dnsConfig: {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- with .Values.priorityClassName }}
 priorityClassName: {{ . | quote }}
 {{- end }}
@@ -117,11 +167,15 @@ topologySpreadConstraints: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
 
-{{- define "retentiond.container" -}}
+{{- define "retentiond.image-and-rights" -}}
 image: {{ include "retentiond.image" . }}
 imagePullPolicy: {{ .Values.image.pullPolicy }}
 {{- $security := dict "allowPrivilegeEscalation" false "readOnlyRootFilesystem" true "capabilities" (dict "drop" (list "ALL")) }}
 securityContext: {{- toYaml (mergeOverwrite $security .Values.securityContext) | nindent 2 }}
+{{- end }}
+
+{{- define "retentiond.container" -}}
+{{ include "retentiond.image-and-rights" . }}
 {{- with .Values.env }}
 env: {{- toYaml . | nindent 2 }}
 {{- end }}
@@ -129,12 +183,12 @@ env: {{- toYaml . | nindent 2 }}
 envFrom: {{- toYaml . | nindent 2 }}
 {{- end }}
 volumeMounts:
-  # By subPath, so that secrets/ has room beside it; a change restarts the pod anyway.
-  - {name: config, mountPath: /etc/retentiond/retentiond.yaml, subPath: retentiond.yaml, readOnly: true}
+  # Without subPath, so that changes reach the pod. The kubelet makes the folders of the mounts below it.
+  - {name: config, mountPath: /etc/retentiond, readOnly: true}
   {{- if .Values.policies }}
   - {name: policies, mountPath: /etc/retentiond/policies.d, readOnly: true}
   {{- end }}
-  {{- range $at, $name := .Values.policyConfigMaps }}
+  {{- range $at, $name := include "retentiond.policy-config-maps" . | fromYaml | keys | sortAlpha }}
   - {name: policies-{{ $at }}, mountPath: /etc/retentiond/policies.from/{{ $name }}, readOnly: true}
   {{- end }}
   {{- range $folder, $_ := .Values.secrets }}
@@ -155,9 +209,10 @@ volumeMounts:
 - name: policies
   configMap: {name: {{ include "retentiond.fullname" . }}-policies}
 {{- end }}
-{{- range $at, $name := .Values.policyConfigMaps }}
+{{- $maps := include "retentiond.policy-config-maps" . | fromYaml }}
+{{- range $at, $name := keys $maps | sortAlpha }}
 - name: policies-{{ $at }}
-  configMap: {name: {{ $name }}}
+  configMap: {name: {{ $name }}{{ if get $maps $name }}, optional: true{{ end }}}
 {{- end }}
 {{- range $folder, $secret := .Values.secrets }}
 - name: secret-{{ $folder }}
@@ -165,7 +220,7 @@ volumeMounts:
 {{- end }}
 # Spark's scratch files and the native libraries that the JVM unpacks.
 - name: tmp
-  emptyDir: {sizeLimit: 1Gi}
+  emptyDir: {sizeLimit: {{ .Values.tmp.sizeLimit }}}
 {{- with .Values.volumes }}
 {{ toYaml . }}
 {{- end }}
