@@ -1,18 +1,22 @@
 """One reading of the cluster, arranged by topic and partition for the guard.
 
 It shares no code with the plan. It takes from the snapshot only the topics that the guard is asked
-about. Groups go by name, because two readings number them differently.
+about. Their commits stay arrays: as dictionaries, ten million would take gigabytes and seconds.
+Names are looked up for objections only. Groups go by name, because two readings number them
+differently.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from retentiond.config import TopicPolicy
 from retentiond.formatting import say_reader
 from retentiond.kafka.interface import EpochEnd
 from retentiond.model import GroupKind, TopicPartition
@@ -20,6 +24,8 @@ from retentiond.snapshot import (
     ABSENT,
     VANISHED,
     Flags,
+    GroupReading,
+    Integers,
     PartitionReading,
     Snapshot,
     TopicReading,
@@ -27,6 +33,13 @@ from retentiond.snapshot import (
 
 CommittedByGroup = Mapping[str, int | None]
 """The groups' committed offsets on a partition; None if a commit exists and could not be read."""
+
+_OFFSET, _EPOCH, _KNOWN_EPOCH, _END = map(
+    pc.field, ("offset", "leader_epoch", "known_epoch", "end_offset")
+)
+_IS_OF_THIS_LOG = _KNOWN_EPOCH.is_valid() & _END.is_valid()
+_IS_OF_THIS_LOG &= (_END == _OFFSET) | ((_END > _OFFSET) & (_KNOWN_EPOCH == _EPOCH))
+"""Rows of `EPOCH_SCHEMA` that contradict nothing: nearly all, after brokers were restarted."""
 
 
 class Evidence:
@@ -56,24 +69,26 @@ class Evidence:
         self.unreadable = {
             group.group_id: group.failure for group in snapshot.groups if group.failure is not None
         }
-        self.topics: dict[str, TopicReading] = {}
-        self.partitions: dict[TopicPartition, PartitionReading] = {}
-        self._positions: dict[TopicPartition, int] = {}
-        self._positions_by_topic: defaultdict[str, list[int]] = defaultdict(list)
-        self._readers: defaultdict[str, set[str]] = defaultdict(set)
-        self._restorers: defaultdict[str, set[str]] = defaultdict(set)
-
         wanted = set(topics)
-        for topic in snapshot.topics:
-            if topic.name in wanted:
-                self.topics[topic.name] = topic
+        self.topics: dict[str, TopicReading] = {
+            topic.name: topic for topic in snapshot.topics if topic.name in wanted
+        }
+        self.partitions: dict[TopicPartition, PartitionReading] = {}
+        self._positions: defaultdict[str, dict[TopicPartition, int]] = defaultdict(dict)
+        is_wanted = np.zeros(len(snapshot.partitions), np.bool_)
         for position, partition in enumerate(snapshot.partitions):
-            name = snapshot.topics[partition.topic].name
-            if name in wanted:
+            if (name := snapshot.topics[partition.topic].name) in wanted:
                 at = TopicPartition(name, partition.partition)
                 self.partitions[at] = partition
-                self._positions[at] = position
-                self._positions_by_topic[name].append(position)
+                self._positions[name][at] = position
+                is_wanted[position] = True
+        names = [group.group_id for group in snapshot.groups]
+        self._commits, self._remembered = (
+            _Commits(_rows_on(table, is_wanted), names)
+            for table in (snapshot.commits, snapshot.remembered)
+        )
+        self._readers: defaultdict[str, set[str]] = defaultdict(set)
+        self._restorers: defaultdict[str, set[str]] = defaultdict(set)
         for pairs, groups_by_topic in (
             (snapshot.readers, self._readers),
             (snapshot.remembered_readers, self._readers),
@@ -81,55 +96,46 @@ class Evidence:
         ):
             for group, topic_id in pairs:
                 if (name := snapshot.topics[topic_id].name) in wanted:
-                    groups_by_topic[name].add(snapshot.groups[group].group_id)
-
-        is_wanted = np.zeros(len(snapshot.partitions), np.bool_)
-        is_wanted[list(self._positions.values())] = True
-        names = [group.group_id for group in snapshot.groups]
-        self._commits = _Commits(snapshot.commits, is_wanted, names)
-        self._remembered = _Commits(snapshot.remembered, is_wanted, names)
-        self._doubtful: defaultdict[int, dict[str, dict[str, Any] | None]] = defaultdict(dict)
-        for row in _rows_on(snapshot.epochs, is_wanted).to_pylist():
-            self._doubtful[row["partition_id"]][names[row["group_id"]]] = row
+                    groups_by_topic[name].add(names[group])
+        self._excluded: dict[TopicPolicy, set[str]] = {}
+        self._replaced: defaultdict[int | None, dict[str, str]] = defaultdict(dict)
+        for row in _rows_on(snapshot.epochs, is_wanted).filter(~_IS_OF_THIS_LOG).to_pylist():
+            if sentence := _why_replaced(snapshot.groups[row["group_id"]], row):
+                self._replaced[row["partition_id"]][names[row["group_id"]]] = sentence
         for row in _rows_on(snapshot.stale, is_wanted).to_pylist():
-            self._doubtful[row["partition_id"]][names[row["group_id"]]] = None
+            group_id = names[row["group_id"]]
+            self._replaced[row["partition_id"]][group_id] = (
+                f"{say_reader(group_id, self.groups[group_id].kind)} has not committed since its "
+                "commit was beyond the end, or the topic was recreated"
+            )
         self.is_ambiguous = self._commits.repeated or len(self.groups) != len(snapshot.groups)
 
     def commits(self, partition: TopicPartition) -> CommittedByGroup:
-        position = self._positions.get(partition)
-        return {} if position is None else self._commits.at(position)
+        return self._commits.at(self._position(partition))
 
     def remembered(self, partition: TopicPartition) -> CommittedByGroup:
-        position = self._positions.get(partition)
-        return {} if position is None else self._remembered.at(position)
+        return self._remembered.at(self._position(partition))
+
+    def _position(self, partition: TopicPartition) -> int | None:
+        return self._positions.get(partition.topic, {}).get(partition)
+
+    def commits_of_all(self, topic: str, groups: Sequence[str]) -> dict[TopicPartition, Integers]:
+        """The committed offsets of these groups, in their order, which is by name; of each
+        partition on which all have one that could be read and belongs to the present log."""
+        positions = self._positions.get(topic, {})
+        found = self._commits.of_all([*positions.values()], groups)
+        return {
+            at: found[position]
+            for at, position in positions.items()
+            if position in found
+            and (
+                position not in self._replaced or self._replaced[position].keys().isdisjoint(groups)
+            )
+        }
 
     def commits_on_replaced_records(self, partition: TopicPartition) -> Mapping[str, str]:
         """Groups whose commits don't belong to the present log, with a sentence that says why."""
-        position = self._positions.get(partition)
-        doubtful = {} if position is None else self._doubtful.get(position, {})
-        return {
-            group_id: sentence
-            for group_id, row in doubtful.items()
-            if (sentence := self._why_replaced(group_id, row)) is not None
-        }
-
-    def _why_replaced(self, group_id: str, row: Mapping[str, Any] | None) -> str | None:
-        """Why the commit doesn't belong to the present log; None if it does. ``row`` is a row of
-        `EPOCH_SCHEMA`; None if the commit is stale. A share group's epoch is not a record's."""
-        kind = self.groups[group_id].kind
-        reader = say_reader(group_id, kind)
-        if row is None:
-            return (
-                f"{reader} has not committed since its commit was beyond the end, or the topic "
-                "was recreated"
-            )
-        committed, epoch = row["offset"], row["leader_epoch"]
-        end = EpochEnd(row["known_epoch"], row["end_offset"])
-        is_records_epoch = kind is not GroupKind.SHARE
-        problem = end.contradiction(committed, epoch, is_records_epoch=is_records_epoch)
-        if problem is None:
-            return None
-        return f"{reader} has committed {committed} in leader epoch {epoch}, {problem}"
+        return self._replaced.get(self._position(partition), {})
 
     def readers_of(self, topic: str) -> frozenset[str]:
         """Groups that have committed on the topic, now or before, or that read it when they were
@@ -138,46 +144,79 @@ class Evidence:
 
     def committed_on(self, topic: str) -> frozenset[str]:
         """Groups that have committed on a partition of the topic, now or before."""
-        positions = self._positions_by_topic.get(topic, ())
+        positions = [*self._positions.get(topic, {}).values()]
         return self._commits.groups_on(positions) | self._remembered.groups_on(positions)
 
     def restorers_of(self, topic: str) -> frozenset[str]:
         """Streams groups for which the topic is a changelog."""
         return frozenset(self._restorers.get(topic, ()))
 
+    def excluded_by(self, policy: TopicPolicy) -> set[str]:
+        """The groups of the reading that the policy excludes."""
+        if policy not in self._excluded:
+            excluded = {name for name, group in self.groups.items() if policy.excludes(group.name)}
+            self._excluded[policy] = excluded
+        return self._excluded[policy]
+
+
+def _why_replaced(group: GroupReading, row: Mapping[str, Any]) -> str | None:
+    """Why the commit of the row (`EPOCH_SCHEMA`) doesn't belong to the present log; None if it
+    does. A share group's epoch is not a record's."""
+    committed, epoch = row["offset"], row["leader_epoch"]
+    end = EpochEnd(row["known_epoch"], row["end_offset"])
+    is_records_epoch = group.kind is not GroupKind.SHARE
+    problem = end.contradiction(committed, epoch, is_records_epoch=is_records_epoch)
+    reader = say_reader(group.group_id, group.kind)
+    return problem and f"{reader} has committed {committed} in leader epoch {epoch}, {problem}"
+
 
 def _rows_on(table: pa.Table, is_wanted: Flags) -> pa.Table:
     """The rows about the wanted partitions, which are flagged by their positions."""
-    return table.filter(pa.array(is_wanted[table["partition_id"].to_numpy()]))
+    is_here = is_wanted[table["partition_id"].to_numpy()]
+    return table if is_here.all() else table.filter(pa.array(is_here))
 
 
 class _Commits:
-    """The commits (`COMMIT_SCHEMA`) on the wanted partitions. They stay columns, sorted by
-    partition and group: as dictionaries, ten million would take gigabytes.
+    """Commits (`COMMIT_SCHEMA`), sorted by partition and group. ``repeated``: a group has two on a
+    partition."""
 
-    ``repeated``: a group has two commits on a partition.
-    """
-
-    def __init__(self, table: pa.Table, is_wanted: Flags, names: Sequence[str]) -> None:
-        table = _rows_on(table, is_wanted)
-        groups = table["group_id"].to_numpy()
-        partitions = table["partition_id"].to_numpy()
-        keys = partitions.astype(np.int64) * len(names) + groups
-        order = np.argsort(keys, kind="stable")
-        self.repeated = bool((np.diff(keys[order]) == 0).any())
-        commits = np.bincount(partitions, minlength=len(is_wanted))
-        self._starts = np.append(0, np.cumsum(commits)).tolist()
-        self._groups = groups[order]
+    def __init__(self, table: pa.Table, names: Sequence[str]) -> None:
+        at, groups = table["partition_id"].to_numpy(), table["group_id"].to_numpy()
+        order = np.argsort(at.astype(np.int64) * len(names) + groups, kind="stable")
+        self._at, self._groups = at[order], groups[order]
         self._offsets = table["offset"].combine_chunks().take(pa.array(order))
-        self._names = names
+        self._names = np.array(names, object)
+        self._numbers = {name: number for number, name in enumerate(names)}
+        is_again = (self._at[1:] == self._at[:-1]) & (self._groups[1:] == self._groups[:-1])
+        self.repeated = bool(is_again.any())
 
-    def at(self, position: int) -> CommittedByGroup:
-        start, end = self._starts[position : position + 2]
-        groups = map(self._names.__getitem__, self._groups[start:end].tolist())
-        return dict(zip(groups, self._offsets[start:end].to_pylist(), strict=True))
+    def at(self, position: int | None) -> CommittedByGroup:
+        rows = self._on([] if position is None else [position])
+        names = self._names[self._groups[rows]].tolist()
+        return dict(zip(names, self._offsets[rows].to_pylist(), strict=True))
 
-    def groups_on(self, positions: Iterable[int]) -> frozenset[str]:
+    def groups_on(self, positions: Sequence[int]) -> frozenset[str]:
         is_there = np.zeros(len(self._names), np.bool_)
-        for at in positions:
-            is_there[self._groups[self._starts[at] : self._starts[at + 1]]] = True
-        return frozenset(map(self._names.__getitem__, np.flatnonzero(is_there).tolist()))
+        is_there[self._groups[self._on(positions)]] = True
+        return frozenset(self._names[is_there].tolist())
+
+    def of_all(self, positions: Sequence[int], groups: Sequence[str]) -> dict[int, Integers]:
+        """By position; see `Evidence.commits_of_all`."""
+        numbers = [number for number in map(self._numbers.get, groups) if number is not None]
+        if not 0 < len(numbers) == len(groups) or numbers != sorted(numbers) or self.repeated:
+            return {}
+        counts = np.zeros(len(self._names), np.bool_)
+        counts[numbers] = True
+        rows = self._on(positions)
+        offsets = self._offsets[rows]
+        is_read = counts[self._groups[rows]] & offsets.is_valid().to_numpy(zero_copy_only=False)
+        found, commits = np.unique(self._at[rows][is_read], return_counts=True)
+        has_all = commits == len(groups)
+        read: Integers = offsets.fill_null(0).to_numpy()[is_read][np.repeat(has_all, commits)]
+        return dict(zip(found[has_all].tolist(), read.reshape(-1, len(groups)), strict=True))
+
+    def _on(self, positions: Sequence[int]) -> slice:
+        """The commits on neighbouring partitions."""
+        ends = [positions[0], positions[-1] + 1] if positions else [0, 0]
+        # Of another type, they would have all of the array converted.
+        return slice(*np.searchsorted(self._at, np.array(ends, self._at.dtype)).tolist())

@@ -21,6 +21,7 @@ from retentiond.act.approved import Approved, CommitEvidence
 from retentiond.act.evidence import Evidence
 from retentiond.act.rule import (
     Objection,
+    TopicGroups,
     check_partition,
     check_reading,
     check_topic,
@@ -97,7 +98,6 @@ class _Guard:
         self._second = second
         self._unlisted = first.listed - second.listed
         self._groups: dict[str, _Groups | Objection] = {}
-        self._kinds: dict[str, tuple[tuple[str, GroupKind], ...]] = {}
 
     def judge(self, row: PlanRow) -> _Judged:
         """Raises `Objection`. If the two readings are one, it is judged once."""
@@ -105,17 +105,17 @@ class _Guard:
             raise Objection("the plan gives no cutoff or no topic id")
         groups = self._groups_of(row.topic)
         with _by_the_plan():
-            log_start, committed_offsets = _check(self._first, row, row.cutoff, groups.by_first)
+            log_start, offsets = check_partition(self._first, row, row.cutoff, groups.by_first)
         if self._second is not self._first:
-            log_start, committed_offsets = _check(
-                self._second, row, row.cutoff, groups.by_second, before=self._first
+            log_start, offsets = check_partition(
+                self._second, row, row.cutoff, groups.by_second, self._first
             )
         return _Judged(
-            _as_read(row, log_start, row.cutoff - log_start),
+            replace(row, log_start_offset=log_start, records=row.cutoff - log_start),
             row.topic_id,
             row.cutoff,
             log_start,
-            tuple(committed_offsets),
+            tuple(offsets),
         )
 
     def approve(self, judged: _Judged) -> Approved:
@@ -130,18 +130,9 @@ class _Guard:
             topic_id=judged.topic_id,
             cutoff=judged.cutoff,
             log_start_offset=judged.log_start,
-            evidence=CommitEvidence(self._kinds_of(topic), judged.committed_offsets),
+            evidence=CommitEvidence(self._groups_of(topic).kinds, judged.committed_offsets),
             row=judged.row,
         )
-
-    def _kinds_of(self, topic: str) -> tuple[tuple[str, GroupKind], ...]:
-        """The topic's groups with their kinds, once it is known that all have commits."""
-        if topic not in self._kinds:
-            self._kinds[topic] = tuple(
-                (group_id, self._second.groups[group_id].kind)
-                for group_id in self._groups_of(topic).by_second
-            )
-        return self._kinds[topic]
 
     def kind_of(self, group_id: str | None) -> GroupKind | None:
         """The kind of a group of one of the readings; None if no reading has it."""
@@ -176,11 +167,13 @@ class _Guard:
         with _by_the_plan():
             by_first = check_topic(self._first, topic)
         by_second = check_topic(self._second, topic)
-        for group_id in sorted(set(by_first) - set(by_second)):
+        for group_id in sorted({*by_first.names} - {*by_second.names}):
             who = say_reader(group_id, self.kind_of(group_id))
             raise Objection(f"{who} was there for the plan and is gone", group_id)
         self._check_listed(topic)
-        return _Groups(by_first, by_second)
+        known = self._second.groups
+        kinds = tuple((name, known[name].kind) for name in by_second.names if name in known)
+        return _Groups(by_first, by_second, kinds)
 
     def _check_listed(self, topic: str) -> None:
         """Raises `Objection` if the first listing has a group that counts and the second lacks it.
@@ -191,39 +184,12 @@ class _Guard:
             raise Objection(f"{who} was listed for the plan and is no more", group_id)
 
 
-def _as_read(row: PlanRow, log_start: int, records: int) -> PlanRow:
-    """The row with the second reading's figures, which mostly equal the plan's."""
-    if (row.log_start_offset, row.records) == (log_start, records):
-        return row
-    return replace(row, log_start_offset=log_start, records=records)
-
-
-def _check(
-    evidence: Evidence,
-    row: PlanRow,
-    cutoff: int,
-    groups: tuple[str, ...],
-    before: Evidence | None = None,
-) -> tuple[int, list[int]]:
-    """See `check_partition`. The topic must be the plan's, too."""
-    topic_id = evidence.topics[row.topic].topic_id
-    if topic_id != row.topic_id:
-        raise Objection(f"the topic's id is {topic_id}, and the plan's is {row.topic_id}")
-    return check_partition(
-        evidence,
-        row.topic_partition,
-        cutoff,
-        groups,
-        retention_ms=row.consumed_retention_ms,
-        before=before,
-    )
-
-
 class _Groups(NamedTuple):
-    """The relevant groups of a topic by each reading, sorted by name."""
+    """Those of a topic by each reading, and their kinds by the second."""
 
-    by_first: tuple[str, ...]
-    by_second: tuple[str, ...]
+    by_first: TopicGroups
+    by_second: TopicGroups
+    kinds: tuple[tuple[str, GroupKind], ...]
 
 
 @contextmanager

@@ -8,14 +8,14 @@ figure or a group that is missing, unreadable or contradictory is an objection.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import TypeGuard
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from retentiond.act.evidence import Evidence
 from retentiond.config import NoPolicy, TopicPolicy
 from retentiond.formatting import say_many, say_negative_commit, say_reader, say_verb
-from retentiond.model import TopicPartition
-from retentiond.snapshot import PartitionReading, TopicReading
+from retentiond.model import PlanRow, TopicPartition
+from retentiond.snapshot import Integers, PartitionReading, TopicReading
 
 NOBODY_READS = "no group reads the topic"
 
@@ -60,7 +60,14 @@ def candidates(evidence: Evidence, topic: str) -> frozenset[str]:
     return evidence.readers_of(topic).union(required, evidence.unreadable)
 
 
-def check_topic(evidence: Evidence, topic: str) -> tuple[str, ...]:
+class TopicGroups(NamedTuple):
+    """The relevant groups of a topic, sorted by name, and their `Evidence.commits_of_all`."""
+
+    names: tuple[str, ...]
+    committed: Mapping[TopicPartition, Integers]
+
+
+def check_topic(evidence: Evidence, topic: str) -> TopicGroups:
     """The topic's `relevant_groups`: at least one, and all of them readable."""
     policy = policy_of(evidence, topic)
     _check_reading_of(evidence.topics[topic], policy)
@@ -83,18 +90,18 @@ def check_topic(evidence: Evidence, topic: str) -> tuple[str, ...]:
         groups = say_many(len(relevant), "group")
         count = say_verb(len(relevant), "counts", "count")
         raise Objection(f"{groups} {count}, and at least {policy.min_groups} must")
-    return relevant
+    return TopicGroups(relevant, evidence.commits_of_all(topic, relevant))
 
 
 def counting(evidence: Evidence, topic: str, groups: Iterable[str]) -> tuple[str, ...]:
     """The groups without those that the topic's policy excludes, sorted by name. A topic without a
     policy excludes none."""
     policy = evidence.topics[topic].policy
-    return tuple(
-        group_id
-        for group_id in sorted(groups)
-        if isinstance(policy, NoPolicy) or not policy.excludes(_name(evidence, group_id))
-    )
+    if isinstance(policy, NoPolicy):
+        return tuple(sorted(groups))
+    counted = {*groups} - evidence.excluded_by(policy)
+    strangers = counted - evidence.groups.keys()  # of another reading, or of the policy alone
+    return tuple(sorted(counted - {name for name in strangers if policy.excludes(name)}))
 
 
 def _check_reading_of(reading: TopicReading, policy: TopicPolicy) -> None:
@@ -120,29 +127,32 @@ def _check_reading_of(reading: TopicReading, policy: TopicPolicy) -> None:
 
 def check_partition(
     evidence: Evidence,
-    at: TopicPartition,
+    row: PlanRow,
     cutoff: int,
-    groups: Collection[str],
-    *,
-    retention_ms: int | None,
+    groups: TopicGroups,
     before: Evidence | None = None,
 ) -> tuple[int, list[int]]:
-    """The log start offset, and the committed offset of each group, that allow the cutoff.
+    """The log start offset, and the committed offset of each group, that allow the row's cutoff.
 
-    ``groups``: the result of `check_topic`. ``retention_ms``: the consumed retention from which
-    the cutoff was computed. ``before``: an earlier reading, which only makes a sentence clearer.
+    ``groups``: the result of `check_topic`. ``before``: an earlier reading, which only makes a
+    sentence clearer.
     """
-    if at not in evidence.partitions:
+    at = row.topic_partition
+    topic_id = evidence.topics[at.topic].topic_id
+    if topic_id != row.topic_id:
+        raise Objection(f"the topic's id is {topic_id}, and the plan's is {row.topic_id}")
+    reading = evidence.partitions.get(at)
+    if reading is None:
         raise Objection("the partition is not there")
-    reading = evidence.partitions[at]
-    _check_retention(reading, policy_of(evidence, at.topic), retention_ms)
+    _check_retention(reading, policy_of(evidence, at.topic), row.consumed_retention_ms)
     log_start, high_watermark = _check_bounds(reading, cutoff)
+    proven = groups.committed.get(at)
+    if proven is not None and cutoff <= proven.min() and proven.max() <= high_watermark:
+        return log_start, proven.tolist()
     on_replaced_records = evidence.commits_on_replaced_records(at)
     by_group = evidence.commits(at)
-    commits = [*map(by_group.get, groups)]
-    if _allow(commits, cutoff, high_watermark) and on_replaced_records.keys().isdisjoint(groups):
-        return log_start, commits
-    for group_id, committed in zip(groups, commits, strict=True):
+    for group_id in groups.names:
+        committed = by_group.get(group_id)
         if committed is None:
             raise _without_commit(evidence, at, group_id)
         if committed < cutoff:
@@ -173,18 +183,6 @@ def _check_retention(
             f"the plan goes by a consumed retention of {retention_ms} ms, and the reading by "
             f"{in_force_ms} ms"
         )
-
-
-def _allow(
-    committed_offsets: Sequence[int | None], cutoff: int, high_watermark: int
-) -> TypeGuard[list[int]]:
-    """Whether there are commits, and all of them allow the cutoff."""
-    known = [offset for offset in committed_offsets if offset is not None]
-    return (
-        0 < len(known) == len(committed_offsets)
-        and min(known) >= cutoff
-        and max(known) <= high_watermark
-    )
 
 
 def _check_bounds(reading: PartitionReading, cutoff: int) -> tuple[int, int]:
@@ -241,12 +239,6 @@ def _too_low(
     else:
         sentence = f"{who} has committed {committed}, below the cutoff {cutoff}"
     return Objection(sentence, group_id, committed)
-
-
-def _name(evidence: Evidence, group_id: str) -> str:
-    """The name under which a policy knows the group."""
-    group = evidence.groups.get(group_id)
-    return group_id if group is None else group.name
 
 
 def _called(evidence: Evidence, group_id: str) -> str:

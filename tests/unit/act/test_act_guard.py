@@ -16,7 +16,7 @@ import pytest
 from retentiond.act.approved import GroupEvidence
 from retentiond.act.evidence import Evidence
 from retentiond.act.guard import verify
-from retentiond.act.rule import Objection, check_partition
+from retentiond.act.rule import Objection, TopicGroups, check_partition
 from retentiond.config import PolicyConflict, PolicyUnreadable
 from retentiond.config.pattern import Pattern
 from retentiond.model import Failure, GroupKind, PlanRow, Reason, TopicPartition, Verdict
@@ -490,7 +490,7 @@ def test_without_a_group_no_cutoff_is_allowed() -> None:
     evidence = Evidence(healthy().snapshot(), {"orders"})
 
     with pytest.raises(Objection) as raised:
-        check_partition(evidence, ORDERS_0, 100, (), retention_ms=60_000)
+        check_partition(evidence, deletion(ORDERS_0), 100, TopicGroups((), {}))
 
     assert raised.value.sentence == "no group reads the topic"
 
