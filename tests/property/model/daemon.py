@@ -10,10 +10,11 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any, Self, cast
 from unittest import mock
 
@@ -54,6 +55,11 @@ LAST_LOOK: frozenset[str] = frozenset()
 CALL_MS = 2
 """How long a question takes."""
 
+AT_ONCE = 0.3
+BEFORE_A_QUESTION = 0.2
+"""How often a task runs right when it is submitted; and one that waits, before the next
+question."""
+
 Due = Mapping[int | str, Sequence[tuple[Any, ...]]]
 
 
@@ -74,7 +80,7 @@ class Daemon:
         self.stopping = False
         self._due: dict[int | str, Sequence[tuple[Any, ...]]] = {}
         self._cut = self._leave_out = False  # the next question fails; its answer lacks an item
-        self._late = 0  # bits: which tasks run as late as can be
+        self.tasks = Tasks(0)  # of the latest cycle
         self._open = ExitStack()
         self._state: State | None = None
         self._configs: dict[Path, Config] = {}
@@ -130,10 +136,11 @@ class Daemon:
     # A cycle
 
     def step_cycle(self, plan: str = "sound", due: Due | None = None, late: int = 0) -> None:
-        """``due``: what happens at a moment of it, by its number or its name."""
+        """``due``: what happens at a moment of it, by its number or its name. ``late``: the seed of
+        the order in which tasks run, see `Tasks`."""
         self.moments.clear()
         self._due = dict(due or {})
-        self._late = late
+        self.tasks = Tasks(late)
         report = None
         self.judge.begin()
         self.world.in_cycle = True
@@ -167,7 +174,7 @@ class Daemon:
         """Wherever retentiond's modules have a clock or threads, they have the world's."""
         own = {
             time: Clock(self.world),
-            ThreadPoolExecutor: lambda *_, **__: OneThread(self),
+            ThreadPoolExecutor: lambda *_, **__: OneThread(self.tasks),
         }
         replaced = [
             (module, name, value) for module, name, value in _used_by_retentiond() if value in own
@@ -205,6 +212,7 @@ class Daemon:
 
     def ask(self, api: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """A question of one of its clients, answered by the cluster to which that one comes."""
+        self.tasks.go_on()
         self.world.pass_time(CALL_MS)
         if api != DELETES and api not in LAST_LOOK:
             self.reach(api)
@@ -362,38 +370,56 @@ class Later:
     """A task that runs when somebody asks for its result, if not before."""
 
     def __init__(self, task: Callable[[], Any]) -> None:
-        self._task: Callable[[], Any] | None = task
-        self._result: Any = None
-        self._error: Exception | None = None
+        self._task = task
+        self.has_begun = False
+        self._done: Future[Any] = Future()
 
     def run(self) -> None:
-        if self._task is not None:
-            task, self._task = self._task, None
+        if not self.has_begun:
+            self.has_begun = True
             try:
-                self._result = task()
+                self._done.set_result(self._task())
             except Exception as error:  # noqa: BLE001 - it is the caller's, as with a real one
-                self._error = error
+                self._done.set_exception(error)
 
     def result(self) -> Any:
         self.run()
-        if self._error is not None:
-            raise self._error
-        return self._result
+        return self._done.result(0)  # one that waits for it while it runs would wait for ever
+
+
+class Tasks:
+    """What runs beside the cycle. ``seed``: of the order; 0: each task runs at once. Otherwise it
+    may also run before any question that is asked later, or as late as can be."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = Random(seed) if seed else None
+        self._waiting: list[Later] = []
+
+    def add(self, task: Later) -> None:
+        if self._random is None or self._random.random() < AT_ONCE:
+            task.run()
+        else:
+            self._waiting.append(task)
+
+    def go_on(self) -> None:
+        while self._random and self._random.random() < BEFORE_A_QUESTION:
+            self._waiting = [each for each in self._waiting if not each.has_begun]
+            if not self._waiting:
+                break
+            self._random.choice(self._waiting).run()
 
 
 class OneThread:
-    """In place of a `ThreadPoolExecutor`: each task runs at once, or as late as can be."""
+    """In place of a `ThreadPoolExecutor`."""
 
-    def __init__(self, daemon: Daemon) -> None:
-        self._daemon = daemon
-        self._tasks: list[Later] = []
+    def __init__(self, tasks: Tasks) -> None:
+        self._all = tasks
+        self._own: list[Later] = []
 
     def submit(self, function: Callable[..., Any], *args: Any) -> Later:
         task = Later(lambda: function(*args))
-        self._daemon._late, is_late = self._daemon._late >> 1, self._daemon._late & 1
-        if not is_late:
-            task.run()
-        self._tasks.append(task)
+        self._all.add(task)
+        self._own.append(task)
         return task
 
     def __enter__(self) -> Self:
@@ -402,7 +428,7 @@ class OneThread:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         """Nothing is left running, unless the process is."""
         if kind is not Killed:
-            for task in self._tasks:
+            for task in self._own:
                 task.run()
 
 

@@ -176,7 +176,7 @@ def _cycle(random: Random, may: Collection[str]) -> Step:
         change = random.choice((_change, _change, _interruption))
         due[at] = change(random, may)
     plan = random.choice(("sound",) * 8 + ("reckless", "careless"))
-    return ("cycle", plan, due, random.choice((0, random.getrandbits(10))))
+    return ("cycle", plan, due, random.choice((0, random.getrandbits(16))))
 
 
 def _interruption(random: Random, _may: Collection[str]) -> tuple[Step, ...]:

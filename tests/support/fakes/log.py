@@ -63,7 +63,7 @@ class FakePartition:
         return None
 
     def is_dated(self, offset: int) -> bool:
-        return self.records[offset].timestamp_ms >= 0
+        return offset < len(self.records) and self.records[offset].timestamp_ms >= 0
 
     def delete_to(self, offset: int) -> None:
         """The log start never goes back, nor past the high watermark."""
