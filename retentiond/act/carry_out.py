@@ -116,7 +116,7 @@ class PlanExecutor:
             try:
                 with self.times.step("guard"):
                     slices.round_trip_s = self.get_ready([row.topic_partition for row in part])
-                    verified, evidence = self._verified(part, first, done)
+                    verified, evidence = self._verified(part, first, done, slices.round_trip_s)
                 unreadable = 0
             except (KafkaUnavailable, Stopped) as error:
                 if not done.outcomes:
@@ -161,7 +161,7 @@ class PlanExecutor:
             done.leave(
                 slices.give_up(part),
                 f"reading the groups for a smaller part took {expected_s:.1f} s, longer than "
-                f"{MAX_EVIDENCE_AGE_S:.1f} s{slices.say_distance()}",
+                f"{MAX_EVIDENCE_AGE_S:.1f} s{evidence.say_distance()}",
             )
         else:
             slices.learn(part, took_s)
@@ -176,11 +176,11 @@ class PlanExecutor:
         return str(reason) if reason else None
 
     def _verified(
-        self, rows: Sequence[PlanRow], first: Snapshot, done: CarriedOut
+        self, rows: Sequence[PlanRow], first: Snapshot, done: CarriedOut, round_trip_s: float
     ) -> tuple[Verified, EvidenceAge]:
         """The guard's verdict on these deletions, and when its reading began."""
         by_plan = arranged(rows, first)
-        evidence = EvidenceAge(self.now(), self.elapsed())
+        evidence = EvidenceAge(self.now(), self.elapsed(), round_trip_s)
         second = self.read_again([row.topic_partition for row in rows])
         verified = verify(rows, first, second, by_plan)
         if not second.complete:

@@ -37,17 +37,35 @@ from retentiond.model import DeletionOutcome, Outcome, TopicPartition
 MAX_EVIDENCE_AGE_S = 5.0
 """How long after the second reading began a request may still go out."""
 
+ROUND_TRIPS = 7
+"""How many round trips follow one another from the beginning of a second reading until its request
+is with the leader: the groups' names, their commits, offsets, times (two), then the look and the
+request."""
+
+FAR_S = 0.05
+"""A shorter round trip is none worth telling of."""
+
 
 @dataclass(frozen=True, slots=True)
 class EvidenceAge:
     """When the second reading began, by two clocks: epoch milliseconds for the record, and
-    `seconds_since_boot` for its age."""
+    `seconds_since_boot` for its age. ``round_trip_s``: to the slowest broker, right before it."""
 
     read_at_ms: int
     read_at_seconds: float
+    round_trip_s: float = 0.0
 
     def age_s(self, now_s: float) -> float:
         return now_s - self.read_at_seconds
+
+    def say_distance(self) -> str:
+        """What of its age brokers that are far away account for; empty if they are near."""
+        if self.round_trip_s < FAR_S:
+            return ""
+        return (
+            f"; {ROUND_TRIPS} round trips to the brokers, of {1000 * self.round_trip_s:.0f} ms "
+            f"each, take {ROUND_TRIPS * self.round_trip_s:.1f} s of it"
+        )
 
 
 @dataclass(slots=True)
@@ -74,7 +92,10 @@ class _Run:
             return str(reason)
         age_s = self.evidence.age_s(self.elapsed())
         if age_s > MAX_EVIDENCE_AGE_S:
-            return f"the groups were read {age_s:.1f} s ago, longer than {MAX_EVIDENCE_AGE_S:.1f} s"
+            return (
+                f"the groups were read {age_s:.1f} s ago, longer than {MAX_EVIDENCE_AGE_S:.1f} s"
+                f"{self.evidence.say_distance()}"
+            )
         return None
 
     def send(

@@ -19,20 +19,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from retentiond.act.delete import MAX_EVIDENCE_AGE_S
+from retentiond.act.delete import MAX_EVIDENCE_AGE_S, ROUND_TRIPS
 from retentiond.model import PlanRow, Verdict
 from retentiond.snapshot import Snapshot, topics_of
 
-ROUND_TRIPS = 7
-"""How many round trips follow one another from the beginning of a second reading until its request
-is with the leader: the groups' names, their commits, offsets, times (two), then the look and the
-request."""
-
 LEAST_WORK_S = 0.01
 """What a slice takes beside its round trips, at least."""
-
-FAR_S = 0.05
-"""A shorter round trip is none worth telling of."""
 
 MOST_PARTITIONS = 5000
 """In one request. A partition takes the broker 0.05 to 0.25 ms."""
@@ -167,15 +159,6 @@ class Slices:
             if self._estimate.cost(self._estimate.topic_workload(topic, 1)) >= too_much
         ]
         return tuple(row for topic in large_topics for row in self._topics.pop(topic))
-
-    def say_distance(self) -> str:
-        """What a slice takes beside its work, where that is much."""
-        if self.round_trip_s < FAR_S:
-            return ""
-        return (
-            f"; {ROUND_TRIPS} round trips to the brokers, of {1000 * self.round_trip_s:.0f} ms "
-            f"each, take {self._travel_s:.1f} s of it"
-        )
 
     @property
     def _travel_s(self) -> float:

@@ -184,8 +184,19 @@ class KafkaCluster:
     def look_before_deleting(
         self, partitions: Collection[TopicPartition]
     ) -> Mapping[str, str | Failure]:
-        look = self._records.look_before_deleting
-        return self._timed("look_before_deleting", look, partitions)
+        return self._timed("look_before_deleting", self._look_before_deleting, partitions)
+
+    def _look_before_deleting(
+        self, partitions: Collection[TopicPartition]
+    ) -> Mapping[str, str | Failure]:
+        """Both clients look at once: librdkafka does not tell which cluster a connection of its own
+        leads to. Where a broker's address has come to lead elsewhere since its connections broke,
+        kafka-python finds out."""
+        with ThreadPoolExecutor(1, thread_name_prefix="look") as executor:
+            return self._records.look_before_deleting(
+                partitions,
+                lambda: executor.submit(self._topics.run, NetworkClient.proven_brokers).result,
+            )
 
     def delete_records(
         self, cutoffs: Mapping[TopicPartition, int], *, not_after: float = math.inf

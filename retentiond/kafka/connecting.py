@@ -5,19 +5,86 @@ where TLS fails. A closed client leaves those that still had something to write.
 waits, in the traceback of an error, until Python looks for such cycles; that is rarely
 (`retentiond.garbage_collection`), and a daemon whose broker is down runs out of descriptors before.
 And a TLS handshake that the peer does not answer has no end.
+
+It looks names up on its one thread, and serves no other connection meanwhile. Where a look-up takes
+seconds, the brokers of a cluster would wait for each other until their connections are given up. So
+names are looked up on other threads (`AddressBook`).
 """
 
 from __future__ import annotations
 
 import contextlib
 import socket
+import threading
+import time
 from collections.abc import Callable
-from typing import Any
+from concurrent.futures import Future, wait
+from typing import Any, TypeAlias
 from weakref import WeakSet
 
 from kafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
 from kafka.net.inet import KafkaNetSocket
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
+
+Addresses: TypeAlias = list[Any]
+"""As `socket.getaddrinfo` returns them."""
+
+KEEP_S = 30.0
+"""How long an answer serves further connections, as with Java's clients; one that leads nowhere is
+dropped."""
+
+AT_ONCE_S = 0.01
+"""How long a client stands still for a look-up: most are answered sooner."""
+
+POLL_S = 0.02
+
+
+class AddressBook:
+    """Looks names up on threads, each once for all clients. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._found: dict[object, Future[Addresses]] = {}
+        self._asked_at: dict[object, float] = {}
+
+    def look_up(self, name: object, ask: Callable[[], Addresses]) -> Future[Addresses]:
+        """``ask`` blocks. An answer is kept if it has an address."""
+        with self._lock:
+            found = self._found.get(name)
+            if found is None or (found.done() and time.monotonic() > self._asked_at[name] + KEEP_S):
+                found = self._found[name] = Future()
+                self._asked_at[name] = time.monotonic()
+                asking = threading.Thread(target=self._ask, args=(name, found, ask), daemon=True)
+                asking.start()
+            return found
+
+    def drop(self, name: object) -> None:
+        with self._lock:
+            self._found.pop(name, None)
+            self._asked_at.pop(name, None)
+
+    def _ask(self, name: object, found: Future[Addresses], ask: Callable[[], Addresses]) -> None:
+        try:
+            addresses = ask()
+        except Exception as error:  # noqa: BLE001 - it is the connection's
+            self.drop(name)
+            found.set_exception(error)
+            return
+        if not addresses:
+            self.drop(name)
+        found.set_result(addresses)
+
+
+ADDRESSES = AddressBook()
+"""Of this process."""
+
+
+def look_up(config: Any, node: Any, *, anew: bool = False) -> Future[Addresses]:
+    """A broker's addresses, for a client that is configured so."""
+    proxy, host, port = name = config["proxy_url"], node.host, node.port
+    if anew:
+        ADDRESSES.drop(name)
+    return ADDRESSES.look_up(name, lambda: KafkaNetSocket(proxy).dns_lookup(host, port))
 
 
 class Sockets:
@@ -58,7 +125,7 @@ class Sockets:
         config = self._manager.config
         factory = KafkaNetSocket(config["proxy_url"])
         failure = KafkaConnectionError("DNS Resolution failure")
-        for family, kind, protocol, _, address in factory.dns_lookup(node.host, node.port):
+        for family, kind, protocol, _, address in await self._addresses(node, timeout_at):
             try:
                 made = factory.socket(family, kind, protocol)
             except OSError as error:  # no descriptor, or not such addresses on this host
@@ -72,7 +139,8 @@ class Sockets:
                 await factory.sock_connect(self._net, made, address, timeout_at=timeout_at)
             except KafkaTimeoutError:
                 made.close()
-                raise KafkaConnectionError("Connection timed out") from None
+                failure = KafkaConnectionError("Connection timed out")
+                break
             except (OSError, KafkaError) as error:
                 made.close()
                 failure = KafkaConnectionError(f"unable to connect: {error}")
@@ -81,7 +149,17 @@ class Sockets:
                 raise
             else:
                 return made  # type: ignore[no-any-return]  # untyped
+        look_up(config, node, anew=True)  # for the next attempt: it may have moved
         raise failure
+
+    async def _addresses(self, node: Any, timeout_at: float | None) -> Addresses:
+        found = look_up(self._manager.config, node)
+        wait([found], AT_ONCE_S)
+        while not found.done():
+            if timeout_at is not None and time.monotonic() >= timeout_at:
+                raise KafkaConnectionError(f"looking up the name {node.host} takes too long (DNS)")
+            await self._net.sleep(POLL_S)
+        return found.result()
 
     def _transport(self, connected: socket.socket, host: str) -> Any:
         if not self._manager.ssl_enabled:

@@ -23,6 +23,7 @@ from kafka.protocol.schemas.fields.codecs import UnsignedVarInt32
 from kafka.protocol.schemas.fields.codecs.tagged_fields import TaggedFields
 
 from retentiond.kafka.cluster_identity import ClusterIdentity
+from retentiond.kafka.connecting import look_up
 from retentiond.kafka.interface import OFFSETS_TOPIC
 from retentiond.model import Failure
 
@@ -46,6 +47,9 @@ AFTER_TIMEOUT_S = 0.01
 
 POLL_S = 0.02
 """How often it asks whether to give up."""
+
+PROOF_S = 1.0
+"""How long right before a request a broker may take to tell which cluster it belongs to."""
 
 UNKNOWN_TOPIC = 3
 """Kafka's error code: there is no such topic."""
@@ -336,6 +340,36 @@ class NetworkClient:
         for each in asked:
             with contextlib.suppress(KafkaError, OSError):
                 await each
+        return found
+
+    async def proven_brokers(self) -> frozenset[int]:
+        """The known brokers that have told within `PROOF_S` that they belong to this cluster."""
+        give_up_at = time.monotonic() + PROOF_S
+        nodes = self.known_brokers()
+        answers = await self.send_all(
+            [(node, metadata_request(())) for node in nodes],
+            give_up=lambda: time.monotonic() > give_up_at,
+        )
+        return frozenset(
+            node
+            for node, answer in zip(nodes, answers, strict=True)
+            if getattr(answer, "cluster_id", None) is not None
+        )
+
+    async def look_up_times(self) -> dict[int, float]:
+        """After how many seconds the name of each known broker is looked up; the next connections
+        go by the answers."""
+        began = time.monotonic()
+        found: dict[int, float] = {}
+
+        def note(node: int, _addresses: object) -> None:
+            found[node] = time.monotonic() - began
+
+        asked = {each.node_id: each for each in self._manager.cluster.brokers()}
+        for node, broker in asked.items():
+            look_up(self._manager.config, broker, anew=True).add_done_callback(partial(note, node))
+        while found.keys() < asked.keys():
+            await self._manager._net.sleep(POLL_S)
         return found
 
     def disconnect(self) -> None:

@@ -134,14 +134,19 @@ class LibrdkafkaClient:
         )
 
     def look_before_deleting(
-        self, partitions: Collection[TopicPartition]
+        self,
+        partitions: Collection[TopicPartition],
+        prove: Callable[[], Callable[[], Collection[int]]] | None = None,
     ) -> Mapping[str, str | Failure]:
-        """The topics' ids, through the client that the next request goes out by."""
+        """The topics' ids, through the client that the next request goes out by. ``prove`` has
+        brokers prove their cluster to another client; what it returns waits for those that have. No
+        other broker gets a request."""
         self._has_looked = False
         if not self._is_ready():
             self._connect(partitions)
+        proven = None if prove is None else prove()
         ids = self._through_deleter(
-            lambda deleter: deleter.look(partitions, min(self._timeout, LOOK_TIMEOUT_S))
+            lambda deleter: deleter.look(partitions, min(self._timeout, LOOK_TIMEOUT_S), proven)
         )
         self._has_looked = True
         return ids

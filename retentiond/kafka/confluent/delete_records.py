@@ -92,6 +92,8 @@ class Deleter:
         self._connected_in_s = connected_in_s
         self._answered: dict[int, TopicPartition] = {}
         """The leaders that have answered, and what they were asked about."""
+        self._leaders: dict[TopicPartition, int] = {}
+        """Of the partitions that were last asked about."""
         self._silent: frozenset[TopicPartition] = frozenset()
         self._looked_by: AdminClient | None = None
         self._looked_at = self._handed_over_at = 0.0
@@ -109,11 +111,15 @@ class Deleter:
                 raise self._admin.unavailable(failures.failure_of_error(error)) from error
 
     def look(
-        self, partitions: Collection[TopicPartition], timeout_s: float = LOOK_TIMEOUT_S
+        self,
+        partitions: Collection[TopicPartition],
+        timeout_s: float = LOOK_TIMEOUT_S,
+        proven: Callable[[], Collection[int]] | None = None,
     ) -> dict[str, str | Failure]:
         """The topics' ids, as Kafka's tools print them; each by its name.
 
         Asks the leaders at the same time, and for the ids once more where a leader kept it waiting.
+        ``proven``: a leader that is not among these brokers counts as silent.
         Raises `OtherCluster` where it speaks to another cluster, `KafkaUnavailable` where it can't
         ask.
         """
@@ -123,7 +129,8 @@ class Deleter:
         with self._admin.explaining():
             try:
                 asked = _describe(client, names, timeout_s)
-                self._silent, at_once = self._ask_leaders(client, partitions, timeout_s, patience_s)
+                silent, at_once = self._ask_leaders(client, partitions, timeout_s, patience_s)
+                self._silent = silent if proven is None else silent | self._led_by_others(proven())
                 if not at_once:
                     asked = _describe(client, names, timeout_s)
                 cluster_to_come, topics = asked
@@ -134,6 +141,9 @@ class Deleter:
         self._looked_at = self._handed_over_at = time.monotonic()
         self._compare(cluster)
         return ids
+
+    def _led_by_others(self, proven: Collection[int]) -> frozenset[TopicPartition]:
+        return frozenset(at for at, by in self._leaders.items() if by not in proven)
 
     def _ask_leaders(
         self,
@@ -159,7 +169,7 @@ class Deleter:
         answered.add(listing.orig_broker_id)
         at_once = True
         while True:
-            leaders = dict(_leaders(listing, partitions))
+            leaders = self._leaders = dict(_leaders(listing, partitions))
             missing = {by: at for at, by in leaders.items() if by >= 0 and by not in answered}
             if missing:
                 at_once = False

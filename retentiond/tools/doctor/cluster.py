@@ -13,8 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import NamedTuple
 
-from retentiond.act.delete import MAX_EVIDENCE_AGE_S
-from retentiond.act.slices import ROUND_TRIPS
+from retentiond.act.delete import MAX_EVIDENCE_AGE_S, ROUND_TRIPS
 from retentiond.config import Config, TopicPolicy
 from retentiond.errors import KafkaUnavailable
 from retentiond.formatting import MINUTE_MS, say_about, say_duration
@@ -46,6 +45,9 @@ OLDEST_RELEASE = (3, 0)
 
 CONNECT_S = 10.0
 """How long both clients try to connect to a broker."""
+
+SLOW_LOOK_UP_S = 1.0
+"""A name that is looked up sooner is none worth a warning."""
 
 
 def check_brokers(found: Brokers) -> Iterator[Finding]:
@@ -104,9 +106,10 @@ FAR = 0.7
 
 def check_distances(found: Mapping[int, Distance]) -> Iterator[Finding]:
     """No broker is so far away that evidence is too old before the request, or that no connection
-    to it comes about."""
+    to it comes about; and its name is looked up soon."""
     slowest_s = max((each.request_s for each in found.values()), default=0.0)
     longest_s = max((each.connect_s for each in found.values()), default=0.0)
+    look_up_s = max((each.look_up_s for each in found.values()), default=0.0)
     most_s = MAX_EVIDENCE_AGE_S / ROUND_TRIPS
     took = f"a request takes {_say_s(slowest_s)}, and a connection with its login "
     took += _say_s(longest_s)
@@ -127,8 +130,17 @@ def check_distances(found: Mapping[int, Distance]) -> Iterator[Finding]:
             Level.PROBLEM if longest_s > CONNECT_S else Level.WARNING,
             "distance",
             f"{took}; a connection that takes longer than {CONNECT_S:g} s is given up",
-            "look at how this host looks names up (DNS), and at how long logins take",
+            "look at the network, and at how long logins take",
             _farther_than(found, lambda each: each.connect_s > FAR * CONNECT_S),
+        )
+    if look_up_s > SLOW_LOOK_UP_S:
+        yield Finding(
+            Level.PROBLEM if look_up_s > CONNECT_S else Level.WARNING,
+            "names",
+            f"a broker's name takes {_say_s(look_up_s)} to look up, before each new connection; "
+            f"deletions wait for it, and one that takes longer than {CONNECT_S:g} s is given up",
+            "look at this host's name servers (/etc/resolv.conf): often the first one is down",
+            _farther_than(found, lambda each: each.look_up_s > SLOW_LOOK_UP_S),
         )
     if found and slowest_s <= FAR * most_s and longest_s <= FAR * CONNECT_S:
         yield ok("distance", f"{took}, at the slowest broker")

@@ -99,9 +99,6 @@ def test_what_round_trips_take_makes_no_slice_smaller_by_much() -> None:
     slices.round_trip_s = 0.5
     slices.learn(rows[:2], 3.5 + 0.25)
     assert len(slices.take()) == 2 * 3
-    assert slices.say_distance() == (
-        "; 7 round trips to the brokers, of 500 ms each, take 3.5 s of it"
-    )
 
 
 def test_slices_grow_by_half_of_what_it_goes_faster() -> None:

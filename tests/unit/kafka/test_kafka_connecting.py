@@ -6,13 +6,19 @@ import gc
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import closing, contextmanager
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from kafka.net.compat import KafkaNetClient
 
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka import client as module
+from retentiond.kafka import connecting
 from retentiond.kafka.client import Client
 from retentiond.kafka.cluster import KafkaCluster
 from retentiond.kafka.confluent.client import LibrdkafkaClient
@@ -24,6 +30,8 @@ from tests.support.waiting import eventually
 Peer = Callable[[socket.socket], None]
 
 TRIES = 3
+
+TIMEOUT_S = 30.0
 
 TLS = {"security.protocol": "SSL"}
 
@@ -121,6 +129,64 @@ def test_a_closed_cluster_leaves_no_client() -> None:
             cluster.topic_names()
         cluster.close()
     eventually(threads, lambda count: count <= before)
+
+
+@pytest.fixture
+def looked_up(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names. One that ends with ``.slow`` is answered when two of them are asked about."""
+    asked: list[str] = []
+    both = threading.Barrier(2)
+    real = socket.getaddrinfo
+
+    def getaddrinfo(host: str, *args: Any) -> Any:
+        asked.append(host)
+        if not host.endswith(".slow"):
+            return real(host, *args)
+        both.wait(TIMEOUT_S)
+        return real("127.0.0.1", *args)
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(connecting, "ADDRESSES", connecting.AddressBook())
+    return asked
+
+
+def connect_to_both(address: str) -> None:
+    """One client, to two names of one address."""
+    client = KafkaNetClient(bootstrap_servers=address)
+    net, sockets = client._manager._net, connecting.Sockets(client._manager)
+    port = int(address.rpartition(":")[2])
+    until = time.monotonic() + TIMEOUT_S
+    try:
+        net.start()
+        opening = [
+            net.call_soon_with_future(
+                sockets.build_transport(SimpleNamespace(host=name, port=port), until)
+            )
+            for name in ("one.slow", "two.slow")
+        ]
+        eventually(lambda: [each.is_done for each in opening], all)
+        assert [each.exception for each in opening] == [None, None]
+    finally:
+        client.close()
+        sockets.close()
+
+
+def test_names_that_are_slow_to_look_up_are_looked_up_at_once_and_once(
+    looked_up: list[str],
+) -> None:
+    """Else the brokers of a client, and the clients, wait for each other."""
+    with peer(say_nothing) as address:
+        connect_to_both(address)
+        connect_to_both(address)
+    assert sorted(name for name in looked_up if name.endswith(".slow")) == ["one.slow", "two.slow"]
+
+
+def test_a_look_up_that_finds_nothing_is_made_again() -> None:
+    never: Future[connecting.Addresses] = Future()
+    book = connecting.AddressBook()
+    assert book.look_up("broker", never.result) is book.look_up("broker", never.result)
+    never.set_result([])
+    eventually(lambda: book.look_up("broker", lambda: ["an address"]).result(), bool)
 
 
 def threads() -> int:

@@ -182,6 +182,17 @@ def test_an_answer_of_another_leader_does_not_count_for_one_that_is_silent_now(
     assert isinstance(answers[B], DeleteFailure)
 
 
+def test_a_leader_that_has_not_proven_its_cluster_to_the_other_client_gets_no_request() -> None:
+    """librdkafka may have connected anew, to an address that another cluster has taken."""
+    brokers = Brokers([1, 2, 3], {1: [0], 2: [0], 3: [0]})
+    admin: Any = SimpleNamespace(client=lambda: brokers, explaining=contextlib.nullcontext)
+    deleter = deletions.Deleter(admin, ClusterIdentity())
+    deleter.look([A, B, C], proven=lambda: {1, 3})
+    answers = deleter.request({A: 4, B: 5, C: 6}, 1.0)
+    assert brokers.asked == [("orders", 0, 4), ("orders", 2, 6)]
+    assert isinstance(answers[B], DeleteFailure)
+
+
 def test_the_request_goes_out_by_the_client_that_looked(monkeypatch: pytest.MonkeyPatch) -> None:
     """A certificate that was renewed in between makes another, which has proven nothing."""
     monkeypatch.setattr(deletions, "CONNECT_LEADERS_S", 0.2)

@@ -72,6 +72,13 @@ def test_a_broker_that_is_too_far_away_is_told_with_the_limit(
     assert found.names == (() if level is Level.OK else ("2",))
 
 
+def test_a_name_that_takes_long_to_look_up_is_told_apart_from_the_connection() -> None:
+    slow, near = check_distances({1: Distance(0.01, 0.001), 2: Distance(0.01, 0.001, 3.5)})
+    assert (slow.level, slow.subject, slow.names) == (Level.WARNING, "names", ("2",))
+    assert "takes 3.5 s to look up" in slow.sentence
+    assert near.level is Level.OK
+
+
 def test_brokers_of_different_releases_are_a_warning() -> None:
     old = broker(2, api_versions=ApiVersions(SPOKEN, (3, 9)))
     found = only(check_brokers(brokers(broker(1), old)))
