@@ -171,6 +171,7 @@ def work_out_policies(
     _refuse_namesakes(*of_main)
     entries = list(_entries(every_topic, [of_main], topics, fences))
     by_name = _by_name(entries, {})
+    _refuse_namesakes_of_queries(entries, ())
     names: list[str] = []
     unreadable: list[UnreadableFile] = []
     for file in files:
@@ -181,6 +182,7 @@ def work_out_policies(
         try:
             of_file = _of_file(every_topic, of_main, file, fences)
             by_name |= _by_name(of_file, by_name)
+            _refuse_namesakes_of_queries(of_file, entries)
         except ConfigError as error:
             if fences.of(file.name) is None:
                 raise
@@ -308,6 +310,27 @@ def _refuse_namesakes(source: str, rules: TopicRules) -> None:
                 "another external reader here has this name; give each its own",
                 f"{source}.groups.external[{at}].name",
             )
+
+
+def _refuse_namesakes_of_queries(
+    entries: Iterable[PolicyEntry], known: Iterable[PolicyEntry]
+) -> None:
+    """A Spark query counts on each topic that its checkpoint names, and is remembered by its name:
+    another reader of that name, on whatever topic, would count in its place."""
+    checkpoints: dict[str, tuple[object, PolicyEntry]] = {}
+    for each in (*known, *entries):
+        readers = each.policy.external_readers if each.policy.enabled else ()
+        for reader in readers:
+            if is_unknown((reader.name, reader.spark_checkpoint)):
+                continue
+            checkpoint, first = checkpoints.setdefault(reader.name, (reader.spark_checkpoint, each))
+            if checkpoint != reader.spark_checkpoint:
+                other = _seen_from(first.source, each.source)
+                raise refusal(
+                    f"expected one reader called {reader.name}, but {other} has another one, and "
+                    "one of them is a Spark query; give each its own name",
+                    f"{each.source}.groups.external",
+                )
 
 
 def _refuse_contradiction(rules: list[_Rules]) -> None:

@@ -142,25 +142,15 @@ def _sources_not_named(
     """Spark queries whose checkpoint names the topic, and whose name the topic's policy does not.
 
     A checkpoint names what its query reads, and nothing else. Any other document may be about more
-    than one reader, or about topics that are read no more. Of queries called alike, the smallest
-    offsets count.
+    than one reader, or about topics that are no longer read. No two queries have one name.
     """
     named = {reader.name for reader in _readers_of(topic)}
-    smallest: dict[str, tuple[ExternalReader, dict[int, Commit]]] = {}
     for reader, position in external.items():
         if reader.spark_checkpoint is None or reader.name in named or isinstance(position, Failure):
             continue
-        here = {each.partition: each for each in position if each.topic == topic.reading.name}
+        here = tuple(each for each in position if each.topic == topic.reading.name)
         if here:
-            first, before = smallest.setdefault(reader.name, (reader, here))
-            both = (min(before.get(at, one), one, key=_offset) for at, one in here.items())
-            smallest[reader.name] = first, before | {each.partition: each for each in both}
-    for first, found in smallest.values():
-        yield first, tuple(found.values())
-
-
-def _offset(commit: Commit) -> int:
-    return -1 if commit.offset is None else commit.offset
+            yield reader, here
 
 
 def unnamed_readers(

@@ -203,19 +203,6 @@ def test_a_spark_query_counts_on_every_topic_that_its_checkpoint_names(
     assert snapshot(kafka, named).unnamed_readers == ()
 
 
-def test_of_two_spark_queries_called_alike_the_smallest_offsets_count_where_none_is_named(
-    kafka: FakeCluster, tmp_path: Path
-) -> None:
-    ahead = checkpoint(tmp_path / "ahead", kafka, orders={"0": 9, "1": 9}, secrets={"0": 5})
-    behind = checkpoint(tmp_path / "behind", kafka, clicks={"0": 9}, secrets={"0": 2})
-    taken = snapshot(
-        kafka,
-        config(entry("orders", **query(ahead)), entry("clicks", **query(behind)), entry("secrets")),
-    )
-    assert of(taken, "lake")[TopicPartition("secrets", 0)] == 2
-    assert of(taken, "lake")[CLICKS_0] == 9
-
-
 def test_a_document_that_names_a_further_topic_is_told(kafka: FakeCluster, tmp_path: Path) -> None:
     place = position(tmp_path, kafka, {"orders": {"0": 2, "1": 3}, "clicks": {"0": 1}})
     taken = snapshot(kafka, config(entry("orders", **reads(place)), entry("clicks")))
