@@ -76,9 +76,10 @@ HEALTHCHECK --interval=30s --timeout=5s --start-period=60s --retries=3 \
 ENTRYPOINT ["retentiond"]
 CMD ["run"]
 ARG BASE
+ARG VERSION=dev
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="retentiond" \
-    org.opencontainers.image.version="0.1.0" \
+    org.opencontainers.image.version="${VERSION}" \
     org.opencontainers.image.revision="${REVISION}" \
     org.opencontainers.image.description="Consumed retention for Apache Kafka" \
     org.opencontainers.image.licenses="Apache-2.0" \

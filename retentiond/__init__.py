@@ -1,3 +1,5 @@
 """retentiond: consumed retention for Apache Kafka."""
 
-__version__ = "0.1.0"
+from importlib.metadata import version
+
+__version__ = version("retentiond")

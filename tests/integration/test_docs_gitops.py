@@ -30,6 +30,20 @@ FILES = ("retentiond.yaml", "policies.d/payments.yaml", "policies.d/search.yaml"
 HOUR_MS = 3_600_000
 
 
+DOCKER = f"""#!/bin/sh
+# `docker run OPTIONS IMAGE ARGUMENTS`, without the image: with the variables named, and no others.
+until [ "$1" = retentiond ]; do
+  case $1 in
+    --env) given="$given $2=$(printenv "$2")" && shift ;;
+    --workdir) cd "$2" && shift ;;
+  esac
+  shift
+done
+shift
+exec env --ignore-environment PATH="$PATH" HOME="$HOME" $given {RETENTIOND[0]} "$@"
+"""
+
+
 class Reviewed(NamedTuple):
     code: int
     out: str
@@ -93,8 +107,13 @@ def review(tmp_path: Path) -> Review:
     git(clone, "checkout", "--quiet", "-b", "change")
     record_a_rewind(history)
     summary = tmp_path / "summary.md"
+    docker = tmp_path / "bin" / "docker"
+    docker.parent.mkdir()
+    docker.write_text(DOCKER)
+    docker.chmod(0o755)
     environment = {
-        "PATH": f"{Path(RETENTIOND[0]).parent}:{os.environ['PATH']}",
+        "PATH": f"{docker.parent}:{os.environ['PATH']}",
+        "IMAGE": "retentiond",
         "HOME": str(tmp_path),
         "RETENTIOND_HISTORY": str(history),
         "GITHUB_STEP_SUMMARY": str(summary),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
+import re
 import subprocess
 import tarfile
 import tomllib
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.support.chart import helm
+from tests.support.chart import KUBERNETES, helm, values_named
 
 pytestmark = pytest.mark.thorough("Helm")
 
@@ -25,13 +25,15 @@ VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["versi
 
 HOME = "https://github.com/example/retentiond"
 
+IMAGE, DIGEST = "registry.example/tools/retentiond", f"sha256:{'1' * 64}"
+
 RUNBOOK = f"{HOME}/blob/v{VERSION}/docs/runbook.md"
 
 
 def release(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [ROOT / "scripts" / "release", *arguments],
-        env={**os.environ, "RELEASE_HOME": HOME},
+        env={**os.environ, "RELEASE_HOME": HOME, "IMAGE": IMAGE, "IMAGE_DIGEST": DIGEST},
         capture_output=True,
         text=True,
         check=False,
@@ -54,24 +56,31 @@ def test_everything_that_the_workflow_publishes_is_built_and_has_a_checksum() ->
         f"{stem}-py3-none-any.whl",
         f"{stem}.tar.gz",
         f"{stem}.tgz",
-        f"{stem}.cdx.json",
         "alerts.yml",
         "recording_rules.yml",
         "retentiond.json",
     }
     with zipfile.ZipFile(BUILT / f"{stem}-py3-none-any.whl") as wheel:
         assert "retentiond/config/retentiond.schema.json" in wheel.namelist()
+        about = wheel.read(f"{stem}.dist-info/METADATA").decode()
+    assert f"Project-URL: Homepage, {HOME}" in about
+    assert re.findall(r"\]\((?!https://)[^)#]+\)", about) == []
+    assert f"({HOME}/blob/v{VERSION}/docs/kubernetes.md)" in about
     with tarfile.open(BUILT / f"{stem}.tgz") as chart:
         described = chart.extractfile("retentiond/Chart.yaml")
         assert described is not None
         chart_of = yaml.safe_load(described)
         assert (chart_of["version"], chart_of["home"]) == (VERSION, HOME)
+        assert chart_of["appVersion"] == VERSION
+    rendered = helm(
+        *("template", "r", BUILT / f"{stem}.tgz", "--values", values_named("minimal")),
+        *("--kube-version", KUBERNETES),
+    )
+    assert f"image: {IMAGE}@{DIGEST}\n" in rendered.stdout
     rules = yaml.safe_load((BUILT / "alerts.yml").read_text())["groups"][0]["rules"]
     assert {rule["annotations"]["runbook_url"].partition("#")[0] for rule in rules} == {RUNBOOK}
     board = (BUILT / "retentiond.json").read_text()
     assert board.count("docs/runbook.md") == board.count(RUNBOOK) > 0
-    components = json.loads((BUILT / f"{stem}.cdx.json").read_text())["components"]
-    assert {"pyspark", "confluent-kafka"} <= {each["name"] for each in components}
 
 
 @pytest.mark.parametrize("arguments", [(), ("--tag", "v0.0.0"), ("--tag",), ("--publish",)])
@@ -94,3 +103,9 @@ def test_the_workflows_call_the_scripts_that_are_tested() -> None:
     assert {"scripts/test --all", 'scripts/release --tag "$GITHUB_REF_NAME"'} <= commands[
         "release.yml"
     ]
+
+
+def test_every_action_is_pinned_by_its_commit() -> None:
+    for workflow in (ROOT / ".github" / "workflows").iterdir():
+        used = re.findall(r"uses: (\S+)", workflow.read_text())
+        assert [each for each in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", each)] == []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -76,15 +75,6 @@ def test_every_setting_of_the_configuration_can_be_given() -> None:
     config = json.loads((ROOT / "config" / "retentiond.schema.json").read_text())
     assert schema["Config"]["properties"].keys() == config["properties"].keys()
     assert schema.keys() - {"Config"} == config["$defs"].keys()
-
-
-def test_chart_and_image_have_the_product_s_version() -> None:
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    chart = read(CHART / "Chart.yaml")
-    label = re.search(r'image\.version="(.*?)"', (ROOT / "Dockerfile").read_text())
-    assert (chart["version"], chart["appVersion"]) == (version, version)
-    assert label is not None
-    assert label[1] == version
 
 
 def test_the_kafka_user_has_the_rights_of_the_document_and_no_others() -> None:

@@ -124,7 +124,7 @@ read from it is fenced. */}}
 knows, unless it is published elsewhere. */}}
 {{- define "retentiond.runbook" -}}
 {{- $default := "docs/runbook.md" -}}
-{{- with .Chart.Home }}{{ $default = printf "%s/blob/v%s/docs/runbook.md" . $.Chart.AppVersion }}{{ end -}}
+{{- with .Chart.Home }}{{ $default = printf "%s/blob/v%s/docs/runbook.md" . $.Chart.Version }}{{ end -}}
 {{- .Values.rules.runbookUrl | default $default -}}
 {{- end }}
 
