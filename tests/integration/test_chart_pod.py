@@ -5,6 +5,8 @@ There is no Kubernetes here: `tests.support.pod` says what takes its place, and 
 
 from __future__ import annotations
 
+import re
+import shlex
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,13 +15,14 @@ import psutil
 import pytest
 import yaml
 
+from devkit.chart import ROOT
 from devkit.embedded import EmbeddedKafka
 from devkit.embedded.ports import PortReservations
 from tests.contract.real import RealDriver
 from tests.faults.held import log_start
 from tests.support.brokers.command import SPARK, Process, consumed
 from tests.support.certificates import Authority
-from tests.support.chart import Document, daemon, only, template
+from tests.support.chart import Document, config_of, daemon, only, template
 from tests.support.pod import Pod, passes, require_namespaces
 from tests.support.waiting import eventually
 from tests.unit.config.files import HASH
@@ -36,8 +39,10 @@ class Release:
     """What Helm makes of the values, and the daemon's pod."""
 
     def __init__(self, values: Document, secrets: dict[str, dict[str, str]], folder: Path) -> None:
-        (folder / "values.yaml").write_text(yaml.safe_dump(values))
-        self.documents = template(folder / "values.yaml")
+        self.values = folder / "values.yaml"
+        self.values.write_text(yaml.safe_dump(values))
+        self.documents = template(self.values)
+        self._commands = 0
         self.secrets = secrets
         self.folder = folder / "pod"
         self.folder.mkdir()
@@ -55,6 +60,20 @@ class Release:
             return [probe for probe in probes if not self.passes(probe)]
 
         eventually(missing, lambda found: not found, timeout_s=START_S)
+
+    def exec(self, *command: str) -> str:
+        """As `kubectl exec` in the daemon's container."""
+        self._commands += 1
+        name = f"exec-{self._commands}"
+        done = self.pod.run({**self.container, "name": name, "command": command, "args": []})
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def upgrade(self, *options: str) -> None:
+        """As `helm upgrade` and the kubelet do, where the pod stays the same."""
+        upgraded = template(self.values, *options)
+        assert daemon(upgraded) == daemon(self.documents)
+        (self.pod.volume("config") / "retentiond.yaml").write_text(config_of(upgraded))
 
     def test(self) -> tuple[int, str]:
         """The one container of `helm test`, whose log Helm can show: its exit code and what it
@@ -165,6 +184,65 @@ def test_a_changed_config_map_is_in_force_without_a_restart_or_a_signal(
     file = release.pod.volume("config") / "retentiond.yaml"
     file.write_text(f"{file.read_text()}metrics: {{cluster: renamed}}\n")
     process.await_events("retentiond.config_reloaded")
+
+
+def kubernetes_commands(gate: str) -> list[str]:
+    """Of docs/production.md's table, in the column of Kubernetes."""
+    text = (ROOT / "docs" / "production.md").read_text()
+    (row,) = re.findall(rf"^\| {re.escape(gate)} \|.*\|(.*)\|$", text, re.MULTILINE)
+    return re.findall(r"`((?:helm|kubectl) [^`]+)`", row)
+
+
+@pytest.fixture
+def own_port() -> Iterator[int]:
+    with PortReservations() as ports:
+        yield ports.take()
+
+
+def test_the_gates_to_production_open_in_the_running_pod(
+    driver: RealDriver, own_port: int, tmp_path: Path
+) -> None:
+    """From the emergency stop to no limits: neither stops the pod nor starts another daemon."""
+    topic = "gates-of-a-pod"
+    driver.create_topic(topic, 2)
+    for partition in range(2):
+        driver.produce(topic, [driver.now_ms] * 10, partition)
+    driver.commit("of-gates", {(topic, partition): CONSUMED for partition in range(2)})
+    config = {
+        "kafka": {"bootstrap.servers": driver.broker.bootstrap_servers},
+        "schedule": {"interval": "1s"},
+        "http": {"port": own_port},
+        "spark": SPARK,
+        "topics": [consumed(topic)],
+    }
+    release = Release({"config": config}, {}, tmp_path)
+
+    def deleted() -> int:
+        return sum(log_start(driver.broker, topic, at) == CONSUMED for at in range(2))
+
+    with release.pod.start(release.container) as pod:
+
+        def take(gate: str) -> str:
+            said = ""
+            for command in kubernetes_commands(gate):
+                words = shlex.split(command.replace("9477", str(own_port)))
+                if words[0] == "kubectl":
+                    said += release.exec(*words[words.index("--") + 1 :])
+                else:
+                    release.upgrade(*words[words.index("values.yaml") + 1 :])
+                    pod.await_events("retentiond.config_reloaded")
+            return said
+
+        release.await_(pod, "readinessProbe")
+        assert "ready" in take("4: it is a dry run")
+        take("5: the emergency stop")
+        take("5: one deletion")
+        eventually(deleted, timeout_s=START_S)
+        assert ": 0 differ" in take("5: the evidence")
+        take("6")
+        eventually(lambda: deleted() == 2, timeout_s=START_S)
+        take("7")
+        assert pod.running
 
 
 def test_helm_s_test_passes(release: Release, process: Process) -> None:
