@@ -208,7 +208,7 @@ def test_groups_of_every_kind_are_counted(new_driver: RealDriver, topic_name: st
     ):
         taken = eventually(
             lambda: snapshot(driver.kafka, policy(topic_name)),
-            lambda found: len(found.readers) == 2,
+            lambda found: len(found.readers) == 3,
         )
     found = groups(taken)
     for kind in (GroupKind.CLASSIC, GroupKind.CONSUMER, GroupKind.SHARE):
