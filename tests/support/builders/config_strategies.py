@@ -60,7 +60,7 @@ DOCUMENTS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
             {}, optional={"interval": st.integers(1, 86_400).map(lambda s: f"{s}s")}
         ),
         "dry_run": st.booleans(),
-        "state_dir": _FILLED,
+        "state_dir": _FILLED.filter(lambda folder: not set(folder) & set("%[]^|\\")),
         "http": st.fixed_dictionaries(
             {}, optional={"host": _FILLED, "port": st.integers(0, 65_535)}
         ),

@@ -51,6 +51,7 @@ def test_a_command_ends_when_its_terminal_is_closed(arguments: list[str]) -> Non
     os.set_inheritable(held, True)
     pid, terminal = pty.fork()
     if not pid:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup
         os.execvp(arguments[0], arguments)
     os.close(held)
     await_said(terminal, b"ready\r\n")
@@ -66,6 +67,7 @@ def test_a_command_ends_when_its_terminal_is_closed(arguments: list[str]) -> Non
 def test_a_command_at_a_terminal_outlives_a_hangup_that_is_for_another() -> None:
     pid, terminal = pty.fork()
     if not pid:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
         os.execv(ARGUMENTS[0], ARGUMENTS)
     await_said(terminal, b"ready\r\n")
     hung_up_and_told_to_go_on(pid)

@@ -479,12 +479,6 @@ def test_an_answer_without_end_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> 
         assert failed(of_document(address)) == "its address answers with more than 10 bytes"
 
 
-def test_an_answer_that_takes_too_long_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(external_positions, "MOST_SECONDS", 0.0)
-    with served(Answers()) as address:
-        assert failed(of_document(address)) == "its address takes more than 0 s to answer"
-
-
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize(
     ("scheme", "first"),
