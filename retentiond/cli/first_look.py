@@ -40,10 +40,11 @@ from retentiond.formatting import (
     say_duration,
     say_many,
 )
-from retentiond.kafka.interface import INTERNAL_TOPICS
+from retentiond.gather.offsets import retention_offsets
+from retentiond.kafka.interface import INTERNAL_TOPICS, Kafka, LogRange
 from retentiond.kafka.settings.properties import PROPERTIES, ClientSettings
 from retentiond.memory.remembered import readers_by_topic
-from retentiond.snapshot import Snapshot
+from retentiond.snapshot import Snapshot, partitions_of
 from retentiond.state.groups_lookup import recall
 from retentiond.state.state import StoredState
 from retentiond.tell.first_look import (
@@ -85,10 +86,10 @@ def take_first_look(
     settings = client_settings(servers, command_config)
     matching(wanted.topics)  # refuses what is no pattern
     config = first_look(settings, wanted.topics, retention_ms)
-    looked, every_topic = _looked(config, settings)
+    looked, every_topic, idle = _looked(config, settings)
     if wanted.topics and not looked.report.plan.rows:
         raise _no_such_topic(wanted)
-    look = _look(looked, every_topic, retention_ms, wanted)
+    look = _look(looked, every_topic, idle, retention_ms, wanted)
     show_first_look(look, wanted.output)
     if (path := wanted.write_config) is not None:
         if not look.topics:
@@ -136,7 +137,8 @@ def look_at_unmanaged(path: Path, wanted: FirstLookOptions) -> CycleReport | Non
                 say(printer(), printable(nothing))
                 return None
         looked = _looked_outside(engine, config, unmanaged, retention_ms)
-    look = _look(looked, every_topic, retention_ms, wanted)
+        idle = _idle_groups(looked.snapshot, engine.context.kafka)
+    look = _look(looked, every_topic, idle, retention_ms, wanted)
     required = (config.defaults.groups and config.defaults.groups.required) or ()
     look = replace(
         look,
@@ -199,12 +201,15 @@ def _no_such_topic(wanted: FirstLookOptions) -> UsageError:
     )
 
 
-def _looked(config: Config, settings: ClientSettings) -> tuple[PlannedCycle, frozenset[str]]:
-    """The plan, and the names of all topics, also of those that were not asked for."""
+def _looked(
+    config: Config, settings: ClientSettings
+) -> tuple[PlannedCycle, frozenset[str], frozenset[str]]:
+    """The plan; the names of all topics, also of those that were not asked for; the idle groups."""
     with one_engine(config, settings) as engine:
         engine.warm_up()
         looked = plan_cycle(engine.context, config, StoredState())
-        return looked, engine.context.kafka.topic_names()
+        kafka = engine.context.kafka
+        return looked, kafka.topic_names(), _idle_groups(looked.snapshot, kafka)
 
 
 def _looked_outside(
@@ -218,7 +223,11 @@ def _looked_outside(
 
 
 def _look(
-    looked: PlannedCycle, every_topic: frozenset[str], retention_ms: int, wanted: FirstLookOptions
+    looked: PlannedCycle,
+    every_topic: frozenset[str],
+    idle: frozenset[str],
+    retention_ms: int,
+    wanted: FirstLookOptions,
 ) -> FirstLook:
     unseen = unseen_readers(every_topic, looked.snapshot.groups)
     if not wanted.include_unlimited:
@@ -228,7 +237,7 @@ def _look(
         retention_ms,
         unseen,
         _readers(looked.snapshot),
-        idle=idle_groups(looked.snapshot, retention_ms),
+        idle=idle,
         forced_retention_ms={
             each.name: each.forced_retention_ms
             for each in looked.snapshot.topics
@@ -249,24 +258,25 @@ def _readers(snapshot: Snapshot) -> Readers:
     }
 
 
-def idle_groups(snapshot: Snapshot, retention_ms: int) -> frozenset[str]:
+def _idle_groups(snapshot: Snapshot, kafka: Kafka) -> frozenset[str]:
     """The groups without a live member that were not seen to move within a day. One has moved if an
-    earlier cycle saw that, or if it has read a record that is younger than the consumed retention,
-    where that is a day at most."""
-    dated, commits = (
-        snapshot.dated,
-        snapshot.commits.select(["group_id", "partition_id", "offset"]).drop_null(),
+    earlier cycle saw that, or if it has read a record of the last day."""
+    names = partitions_of(snapshot)
+    logs = {
+        at: LogRange(each.log_start_offset, each.high_watermark)
+        for at, each in zip(names, snapshot.partitions, strict=True)
+        if each.log_start_offset is not None and each.high_watermark is not None
+    }
+    found = retention_offsets(kafka, dict.fromkeys(logs, DAY_MS), snapshot.taken_at_ms, logs)
+    first_of_day = np.array(
+        [at if isinstance(at := found.get(name), int) else math.inf for name in names]
     )
+    dated = snapshot.dated
+    commits = snapshot.commits.select(["group_id", "partition_id", "offset"]).drop_null()
     is_recent = dated["moved_at_ms"].to_numpy() >= snapshot.taken_at_ms - DAY_MS
     moved = {*dated["group_id"].to_numpy()[is_recent].tolist()}
-    if retention_ms <= DAY_MS and len(commits):
-        young = np.array(
-            [
-                math.inf if each.retention_offset is None else each.retention_offset
-                for each in snapshot.partitions
-            ]
-        )
-        has_read = commits["offset"].to_numpy() > young[commits["partition_id"].to_numpy()]
+    if len(commits):
+        has_read = commits["offset"].to_numpy() > first_of_day[commits["partition_id"].to_numpy()]
         moved |= {*commits["group_id"].to_numpy()[has_read].tolist()}
     return frozenset(
         group.name

@@ -218,6 +218,11 @@ def test_the_configuration_that_it_wrote_is_valid_and_enables_what_has_readers(s
         *("orders", "slow", "young", "segmented")
     }
     assert all(each.entry.consumed_retention_ms is not None for each in entries)
+    # billing has read records of today on another topic, and search only older ones.
+    (slow,) = (each.policy for each in entries if each.entry.name == "slow")
+    assert slow.required_groups == ("billing",)
+    written = (seen.folder / "retentiond.yaml").read_text()
+    assert "# Not required, because they may not come back: search." in written
     assert "retentiond deletes nothing (dry_run)" in done.out
 
 
