@@ -51,7 +51,7 @@ def groups(
 
     If no cycle has seen a group read an enabled topic, or none has since the group was forgotten,
     it is not remembered. If the cluster can't be asked, the command shows the remembered groups
-    alone, and says so on stderr.
+    alone, and says so on stderr; it ends with 1 if a login or a certificate is wrong.
 
     Example: retentiond groups --output json | jq '.[] | select(.vanished_since)'
     """
@@ -63,21 +63,30 @@ def groups(
     remembered = recall(loaded.state_dir)
     known = by_reader(remembered)
     documents = [group_document(reader.group_id, on) for reader, on in known.items()]
+    is_misconfigured = False
     try:
         documents += _not_remembered(loaded, remembered)
     except RetentiondError as error:
+        # No outage, but a login or a certificate that somebody has to put right.
+        is_misconfigured = isinstance(error, KafkaUnavailable) and error.kind is not None
         said = printable(f"only the remembered groups are shown: {error}")
         print(f"retentiond: warning: {said}", file=sys.stderr)
     documents.sort(key=lambda document: (document["group"], document["kind"]))
     if output is Output.JSON:
         print_json(documents)
-        return
+    else:
+        _print(documents, remembered.lost, len(known))
+    if is_misconfigured:
+        raise typer.Exit(1)
+
+
+def _print(documents: list[dict[str, Any]], lost: str | None, known: int) -> None:
     console = printer()
     print_table(console, GROUP_COLUMNS, map(group_row, documents))
-    if remembered.lost:
-        say(console, f"Nothing is deleted: {remembered.lost}.")
+    if lost:
+        say(console, f"Nothing is deleted: {lost}.")
     vanished = sum(document["vanished_since"] is not None for document in documents)
-    unknown = len(documents) - len(known)
+    unknown = len(documents) - known
     also = f", {unknown} not remembered" if unknown else ""
     say(console, f"{say_many(len(documents), 'group')}, {vanished} vanished{also}")
     if any(document["without_commit"] for document in documents if document["remembered"]):

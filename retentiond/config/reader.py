@@ -226,7 +226,7 @@ def _read(path: Path, option: str, files: ConfigFiles) -> str:
             raise ConfigError(f"line {line}: expected UTF-8 text; save the file as UTF-8") from exc
         reason = getattr(exc, "strerror", None) or "not a path"
         raise ConfigError(
-            f"can't read the configuration ({reason}); give its path with {option}"
+            f"can't read the configuration ({reason}); give the path of a file with {option}"
         ) from exc
 
 

@@ -93,13 +93,20 @@ def test_every_group_is_shown_with_what_it_reads_and_when_it_vanished(
     transcript.check("groups/groups.txt")
 
 
-@pytest.mark.parametrize("method", ["cluster_id", "list_groups"])
+@pytest.mark.parametrize(
+    ("method", "wrong"),
+    [("cluster_id", None), ("list_groups", None), ("cluster_id", "login refused")],
+)
 def test_without_kafka_the_remembered_groups_are_shown_and_it_says_so(
-    command: Command, config_file: Path, kafka: FakeCluster, method: str
+    command: Command,
+    config_file: Path,
+    kafka: FakeCluster,
+    method: str,
+    wrong: str | None,
 ) -> None:
-    kafka.script.fail_next(method, KafkaUnavailable("nobody answers"))
+    kafka.script.fail_next(method, KafkaUnavailable("nobody answers", kind=wrong))
     done = command("groups", "--output", "json", "--config", config_file)
-    assert done.code == 0
+    assert done.code == (1 if wrong else 0)
     assert {each["group"] for each in json.loads(done.out)} == {
         "billing", "newcomer", "pipeline", "search",
     }  # fmt: skip

@@ -256,7 +256,7 @@ def test_a_policy_that_is_not_there_is_refused_with_its_option(
     assert done.code == 2
     assert done.err == (
         "retentiond: nofile.yaml: can't read the configuration (No such file or directory); "
-        "give its path with --policy\n"
+        "give the path of a file with --policy\n"
     )
 
 
