@@ -59,7 +59,8 @@ def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
         with pytest.raises(ConfigError) as caught:
             load(path, {})
         assert str(caught.value) == (
-            f"{path}: can't read the configuration ({reason}); give the path of a file with --config"
+            f"{path}: can't read the configuration ({reason}); give the path of a file with "
+            "--config"
         )
 
 
