@@ -18,7 +18,7 @@ from retentiond.cli.options import Output
 from retentiond.cli.output.first_look import show_first_look
 from retentiond.config import Config
 from retentiond.cycle import PlannedCycle
-from retentiond.kafka.settings.properties import ClientSettings, translate
+from retentiond.kafka.settings.properties import translate
 from retentiond.memory.remembered import NOTHING
 from retentiond.model import GroupKind, PlanRow, Reason
 from retentiond.snapshot import VANISHED, GroupReading, GroupTopic
@@ -284,13 +284,23 @@ def test_json_has_the_plan_its_topics_and_the_total(capsys: pytest.CaptureFixtur
 def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
     """`healthy`, in place of the one that is named."""
     kafka = healthy_cluster()
-
-    def looked(config: Config, settings: ClientSettings) -> tuple[PlannedCycle, frozenset[str]]:
-        snapshot = taken(kafka, policy=config)
-        return PlannedCycle(report(oracle.plan(snapshot)), snapshot, NOTHING), kafka.topic_names()
-
-    monkeypatch.setattr("retentiond.cli.first_look._looked", looked)
+    look_at(kafka, monkeypatch)
     return kafka
+
+
+def look_at(kafka: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without clients of its own, and without Spark."""
+
+    @contextmanager
+    def one_engine(*_: object) -> Iterator[SimpleNamespace]:
+        yield SimpleNamespace(context=SimpleNamespace(kafka=kafka), warm_up=lambda: None)
+
+    def plan_cycle(_: object, policy: Config, __: object) -> PlannedCycle:
+        snapshot = taken(kafka, policy=policy)
+        return PlannedCycle(report(oracle.plan(snapshot)), snapshot, NOTHING)
+
+    monkeypatch.setattr("retentiond.cli.first_look.one_engine", one_engine)
+    monkeypatch.setattr("retentiond.cli.first_look.plan_cycle", plan_cycle)
 
 
 def test_a_reader_that_shares_its_name_is_excluded_and_named_by_it() -> None:
@@ -488,16 +498,7 @@ def test_what_is_unmanaged_is_one_object_be_it_of_no_topic(
         f"topics: [{{pattern: '{pattern}'}}]\n"
     )
 
-    @contextmanager
-    def one_engine(_: Config) -> Iterator[SimpleNamespace]:
-        yield SimpleNamespace(context=SimpleNamespace(kafka=kafka), warm_up=lambda: None)
-
-    def plan_cycle(_: object, policy: Config, __: object) -> PlannedCycle:
-        snapshot = taken(kafka, policy=policy)
-        return PlannedCycle(report(oracle.plan(snapshot)), snapshot, NOTHING)
-
-    monkeypatch.setattr("retentiond.cli.first_look.one_engine", one_engine)
-    monkeypatch.setattr("retentiond.cli.first_look.plan_cycle", plan_cycle)
+    look_at(kafka, monkeypatch)
     done = command("plan", "--unmanaged", "--output", "json", "--exit-code")
     assert (done.code, done.err) == (0, "")
     found = json.loads(done.out)
