@@ -143,7 +143,7 @@ class _Drawing:
         self._top = 2 * self._line_height if look.is_alone else look.text / 2
         self._right = look.width - 1.8 * look.text  # half of a label
         self._bottom = look.height - (legend_rows + 1) * self._line_height
-        self._step_ms = min((after - at for at, after in pairwise(chart.times)), default=HOUR_MS)
+        self._step_ms = min((after - at for at, after in pairwise(chart.times)), default=DAY_MS)
         half_ms = self._step_ms / 2 if chart.kind is Kind.BARS else 0
         self._first_ms, self._last_ms = chart.times[0] - half_ms, chart.times[-1] + half_ms
         self._layers = [*self._layers_of_values()]

@@ -280,7 +280,12 @@ def html(report: Report, price: Price | None) -> str:
     )
     pictures = [
         on_disk(report.bytes_by_topic, report.without_by_topic),
-        _chart("Records deleted", {"": report.deleted_by_day}, _say_records, kind=charts.Kind.BARS),
+        _chart(
+            "Records deleted",
+            {"records": report.deleted_by_day},
+            _say_records,
+            kind=charts.Kind.BARS,
+        ),
         _chart("Log directories, percent used", report.used_by_log_dir, "{:.0f} %".format, top=100),
     ]
     return templates.get_template("report.html").render(
