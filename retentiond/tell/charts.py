@@ -65,6 +65,14 @@ def time_label(time_ms: int, step_ms: int) -> str:
     return f"{time:%H:%M:%S}" if step_ms < MINUTE_MS else f"{time:%H:%M}"
 
 
+def short_count(count: float) -> str:
+    """For an axis, which has little room: 200 M."""
+    for unit, size in (("bn", 10**9), ("M", 10**6), ("k", 10**3)):
+        if count >= size:
+            return f"{count / size:g} {unit}"
+    return f"{count:g}"
+
+
 class Kind(Enum):
     LINES = auto()
     STACKED = auto()

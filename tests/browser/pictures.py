@@ -134,9 +134,10 @@ def made_up(recent: Recent) -> Report:
     for at_ms, records in zip(recent.times, recent.deleted, strict=True):
         day = at_ms // DAY_MS * DAY_MS
         by_day[day] = by_day.get(day, 0) + (records or 0)
+    known_ms = scenes.NOW_MS - recent.times[0]
     savings = [
         TopicSaving(
-            name, mean(lines[name]), mean(without[name]), deleted, 720 if deleted else 0, 7 * DAY_MS
+            name, mean(lines[name]), mean(without[name]), deleted, 720 if deleted else 0, known_ms
         )
         for name in recent_days.SIZES
         for deleted in ((recent.total_deleted,) if name == "orders.enriched" else (0,))
@@ -147,7 +148,7 @@ def made_up(recent: Recent) -> Report:
         sum(each.without_mean_bytes or 0 for each in savings),
         recent.total_deleted,
         720,
-        7 * DAY_MS,
+        known_ms,
     )
     now = scenes.NOW_MS
     return Report(

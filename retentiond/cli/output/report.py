@@ -283,7 +283,7 @@ def html(report: Report, price: Price | None) -> str:
         _chart(
             "Records deleted",
             {"records": report.deleted_by_day},
-            _say_records,
+            charts.short_count,
             kind=charts.Kind.BARS,
         ),
         _chart("Log directories, percent used", report.used_by_log_dir, "{:.0f} %".format, top=100),
@@ -331,10 +331,6 @@ def _sums(points: Iterable[tuple[int, float]]) -> list[Point]:
 
 def _say_bytes(size: float) -> str:
     return say_bytes(round(size))
-
-
-def _say_records(records: float) -> str:
-    return say_count(round(records))
 
 
 def _chart(

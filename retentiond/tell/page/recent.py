@@ -169,9 +169,9 @@ def _lines(
     newest = max(at for at, is_unknown in enumerate(recent.unknown) if not is_unknown)
     figure = text.say(sum(values[newest] or 0 for values in lines.values()))
     kind = charts.Kind.STACKED if text.stacked else charts.Kind.LINES
-    chart = charts.Chart(
-        text.title, recent.times, drawn, text.say, kind, of_bytes=text is DISK_CHART
-    )
+    of_bytes = text is DISK_CHART
+    on_axis = text.say if of_bytes else charts.short_count
+    chart = charts.Chart(text.title, recent.times, drawn, on_axis, kind, of_bytes=of_bytes)
     label = f"{text.title}, the last {span.name}; {figure} at the end"
     svg = chart.svg(charts.INLINE_LOOK, label, recent.unknown)
     return RecentChart(text.title, text.names, f"{figure} at the end", svg, tuple(legend))
@@ -182,7 +182,7 @@ def _deleted(recent: Recent, span: TimeRange) -> RecentChart:
     if not recent.total_deleted:
         return RecentChart(title, "", f"nothing in the last {span.name}")
     lines = [("records", recent.deleted)]
-    chart = charts.Chart(title, recent.times, lines, say_records, charts.Kind.BARS)
+    chart = charts.Chart(title, recent.times, lines, charts.short_count, charts.Kind.BARS)
     label = f"{total} deleted in the last {span.name}"
     svg = chart.svg(charts.INLINE_LOOK, label, recent.unknown)
     return RecentChart(title, "", total, svg)

@@ -10,7 +10,15 @@ import pytest
 from retentiond.cli.output.report import on_disk
 from retentiond.formatting import HOUR_MS
 from retentiond.history.ask.report_figures import Point
-from retentiond.tell.charts import INLINE_LOOK, REPORT_LOOK, Chart, Kind, time_steps, value_steps
+from retentiond.tell.charts import (
+    INLINE_LOOK,
+    REPORT_LOOK,
+    Chart,
+    Kind,
+    short_count,
+    time_steps,
+    value_steps,
+)
 
 GIB = 2**30
 DAY_MS = 24 * HOUR_MS
@@ -79,6 +87,12 @@ def test_an_axis_of_time_has_some_round_times(hours: float) -> None:
 )
 def test_an_axis_of_values_has_round_steps(top: float, of_bytes: bool, steps: list[float]) -> None:
     assert value_steps(top, of_bytes=of_bytes) == steps
+
+
+def test_a_large_count_fits_beside_the_axis() -> None:
+    assert [*map(short_count, (0, 999, 1_500, 200_000_000, 2e9))] == [
+        "0", "999", "1.5 k", "200 M", "2 bn",
+    ]  # fmt: skip
 
 
 def test_an_unknown_value_interrupts_a_line_and_has_no_bar() -> None:
