@@ -96,7 +96,7 @@ REPORT_LOOK = Look(640, 400, text=14, left=84, most_times=6, is_alone=True)
 INLINE_LOOK = Look(340, 160, text=12, left=66, most_times=5, is_alone=False)
 """For the status page: small, because the page has title and legend."""
 
-LEGEND_COLUMNS, LONGEST_NAME = 2, 32
+LEGEND_COLUMNS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +252,7 @@ class _Drawing:
     def _legend(self) -> Iterator[str]:
         column = (self._right - self._look.left) / LEGEND_COLUMNS
         size = self._look.text
+        longest = int(column / (0.55 * size)) - 3
         for number, (name, _) in enumerate(self._chart.lines):
             row, across = divmod(number, LEGEND_COLUMNS)
             x = self._look.left + across * column
@@ -259,7 +260,7 @@ class _Drawing:
             colour = PALETTE[self._colours[number]]
             yield self._rect(x, y - 0.8 * size, x + 0.8 * size, y, f'fill="{colour}"')
             said = say_name(name)
-            shown = said if len(said) <= LONGEST_NAME else f"{said[: LONGEST_NAME - 1]}…"
+            shown = said if len(said) <= longest else f"{said[: longest - 1]}…"
             yield self._text(x + 1.2 * size, y, shown, "legend", "start")
 
     def _text(self, x: float, y: float, text: str, word: str, anchor: str) -> str:

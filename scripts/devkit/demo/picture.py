@@ -37,4 +37,5 @@ def draw(runs: Sequence[Drawn], limits: Mapping[str, float]) -> str:
         say_time=lambda time_ms, _: f"{time_ms // 1000} s",
     )
     # A picture in a page does not know whether the page is light or dark.
-    return chart.svg(LOOK, chart.title).replace("<svg ", '<svg style="background: #fff" ', 1)
+    svg = str(chart.svg(LOOK, chart.title))
+    return svg.replace("<svg ", '<svg style="background: #fff" ', 1)
