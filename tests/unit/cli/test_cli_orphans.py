@@ -85,8 +85,8 @@ def test_a_server_that_is_given_goes_before_the_configuration_that_is_found(
     [
         (
             (),
-            "retentiond.yaml: can't read the configuration (No such file or directory); give its "
-            "path with --config, or the cluster with --bootstrap-server",
+            "retentiond.yaml: can't read the configuration (No such file or directory); give the "
+            "path of a file with --config, or the cluster with --bootstrap-server",
         ),
         (
             (*SERVERS, "--config", "mine.yaml"),
