@@ -181,8 +181,8 @@ def work_out_policies(
             continue
         try:
             of_file = _of_file(every_topic, of_main, file, fences)
-            by_name |= _by_name(of_file, by_name)
             _refuse_namesakes_of_queries(of_file, entries)
+            by_name |= _by_name(of_file, by_name)  # last: a file that is refused leaves no entry
         except ConfigError as error:
             if fences.of(file.name) is None:
                 raise

@@ -245,3 +245,15 @@ def test_a_folder_of_policies_that_is_gone_is_no_missing_file(tmp_path: Path) ->
 @pytest.mark.parametrize("hours", [f"topics: [{{name: pay.a, {OFF}}}]", entry("name: pay.a", 2)])
 def test_a_retention_that_a_fence_allows_is_taken(hours: str, tmp_path: Path) -> None:
     assert not config_of(tmp_path, STRICT, pay=hours).unreadable
+
+
+def test_a_fenced_file_that_takes_a_query_s_name_leaves_no_entry_in_force(tmp_path: Path) -> None:
+    def reads(name: str, checkpoint: str) -> str:
+        reader = f"{{name: lake, spark_checkpoint: {checkpoint}}}"
+        return f"topics: [{{name: {name}, {ON}, {HOURS}: 1, groups: {{external: [{reader}]}}}}]"
+
+    config = config_of(
+        tmp_path, FENCED + reads("orders", "/ahead") + "\n", pay=reads("pay.a", "/behind")
+    )
+    assert isinstance(config.policy_for("pay.a"), PolicyUnreadable)
+    assert isinstance(config.policy_for("orders"), TopicPolicy)
