@@ -72,7 +72,6 @@ def check(  # noqa: PLR0917 - typer hands each option over by its name
             "--against",
             metavar="OLD",
             help="Show what changes from this configuration file, and what that does to records.",
-            show_default=False,
         ),
     ] = None,
     output: Annotated[

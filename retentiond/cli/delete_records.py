@@ -104,7 +104,6 @@ def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
             "--state-dir",
             help="Directory of the audit log; by default $XDG_STATE_HOME/retentiond, "
             "else ~/.local/state/retentiond.",
-            show_default=False,
         ),
     ] = None,
     debug: Debug = False,

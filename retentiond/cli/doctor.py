@@ -30,7 +30,6 @@ def doctor(
             "--spark/--no-spark",
             help="Start Spark and run a job, which takes 10 to 20 s. "
             "By default it is started unless a daemon is at work with this state_dir.",
-            show_default=False,
         ),
     ] = None,
     debug: Debug = False,

@@ -158,7 +158,6 @@ def forget(  # noqa: PLR0917 - typer hands each option over by its name
             metavar="DURATION",
             help="Forget every group that was observed to be gone for so long, as in 30d; with "
             "--pattern, only those that match.",
-            show_default=False,
         ),
     ] = None,
     topic: Annotated[

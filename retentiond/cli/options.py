@@ -43,16 +43,18 @@ ConfigPath = Annotated[
         "--config",
         "-c",
         help=f"The configuration file; by default ${CONFIG_VARIABLE}, else {DEFAULT_CONFIG}.",
-        show_default=False,
     ),
 ]
 
-Debug = Annotated[
-    bool, typer.Option("--debug", help="Log more, and show tracebacks.", show_default=False)
-]
+Debug = Annotated[bool, typer.Option("--debug", help="Log more, and show tracebacks.")]
 
 
 Confirmed = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+SINCE = typer.Option("--since", help="From this time on: an age (2h, 7d) or a time.")
+UNTIL = typer.Option("--until", help="Before this time: an age or a time; by default now.")
+
+OUTPUT = typer.Option("--output", "-o", help="How the result is printed to stdout.")
 
 
 class Output(StrEnum):
@@ -72,7 +74,6 @@ BootstrapServer = Annotated[
     typer.Option(
         "--bootstrap-server",
         help="Use this cluster, without a configuration: host:port,…",
-        show_default=False,
     ),
 ]
 
@@ -82,7 +83,6 @@ ConsumedRetention = Annotated[
         "--consumed-retention",
         help="With --bootstrap-server: keep every record at least this long, as in 90m or "
         f"7d; by default {CONSUMED_RETENTION}.",
-        show_default=False,
     ),
 ]
 
@@ -91,20 +91,11 @@ CommandConfig = Annotated[
     typer.Option(
         "--command-config",
         help="With --bootstrap-server: Java properties of an AdminClient, for a secure cluster.",
-        show_default=False,
     ),
 ]
 
 
-class AuditOutput(StrEnum):
-    TABLE = "table"
-    JSON = "json"
-    CSV = "csv"
-
-
-OutputFormat = Annotated[
-    Output, typer.Option("--output", "-o", help="How the result is printed to stdout.")
-]
+OutputFormat = Annotated[Output, OUTPUT]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -26,16 +25,26 @@ from retentiond.cli.options import (
     set_up,
     start_without_configuration,
 )
+from retentiond.cli.output.printing import (
+    Column,
+    ColumnKind,
+    Row,
+    print_json,
+    print_table,
+    printer,
+    say,
+)
 from retentiond.errors import UsageError
-from retentiond.formatting import printable
+from retentiond.formatting import printable, rfc3339, say_many
 from retentiond.kafka.settings.command_config import read_settings
-from retentiond.kafka.settings.properties import ClientSettings, translate
+from retentiond.kafka.settings.properties import translate
+from retentiond.model import Failure
 from retentiond.state_places import make_state_dir, user_state_dir
 from retentiond.tools.orphans.broker_process import identify
 
 if TYPE_CHECKING:
-    from retentiond.tools.orphans.orphan import Orphan
-    from retentiond.tools.orphans.scan import Approve, RemovalTerms, Session
+    from retentiond.tools.orphans.orphan import Orphan, Scan
+    from retentiond.tools.orphans.scan import Approve
 
 
 def orphans(  # noqa: PLR0917 - typer hands each option over by its name
@@ -65,7 +74,6 @@ def orphans(  # noqa: PLR0917 - typer hands each option over by its name
         typer.Option(
             "--retention",
             help="How old all of its records must be; by default the broker's log.retention.*",
-            show_default=False,
         ),
     ] = None,
     yes: Confirmed = False,
@@ -76,7 +84,6 @@ def orphans(  # noqa: PLR0917 - typer hands each option over by its name
             "--state-dir",
             help="Directory that keeps since when each folder is an orphan, and the audit log; by "
             "default $XDG_STATE_HOME/retentiond, else ~/.local/state/retentiond.",
-            show_default=False,
         ),
     ] = None,
     debug: Debug = False,
@@ -93,7 +100,14 @@ def orphans(  # noqa: PLR0917 - typer hands each option over by its name
 
     Example: retentiond orphans --bootstrap-server localhost:9092 --log-dir /disk1 /disk2
     """
-    terms = removal_terms(after, retention)
+    from retentiond.tools.orphans import scan
+    from retentiond.tools.orphans.orphan import Fate
+    from retentiond.tools.orphans.remove import AuditedRemovals
+
+    terms = scan.RemovalTerms(
+        after_ms=duration_ms(after, "--after", "2h"),
+        retention_ms=None if retention is None else duration_ms(retention, "--retention", "7d"),
+    )
     if remove and not yes and not sys.stdin.isatty():
         raise UsageError("--remove needs --yes where it can't ask; without --remove it only looks")
     if bootstrap_server is not None:
@@ -103,65 +117,16 @@ def orphans(  # noqa: PLR0917 - typer hands each option over by its name
         refuse_without(WITH_SERVER, {"--command-config": command_config})
         path = set_up(context, config, debug)
         settings = translate(load(path, "--config, or the cluster with --bootstrap-server").kafka)
-    wanted = OrphansOptions(
-        settings=settings,
-        log_dirs=(*log_dir, *(further or ())),
-        terms=terms,
-        approve=approval(yes=yes) if remove else None,
-        state_dir=state_dir,
-    )
-    if scan_once(wanted, output):
-        raise typer.Exit(1)
-
-
-@dataclass(frozen=True, slots=True)
-class OrphansOptions:
-    """``approve``: None looks only; ``state_dir``: None is the user's own."""
-
-    settings: ClientSettings
-    log_dirs: tuple[Path, ...]
-    terms: RemovalTerms
-    approve: Approve | None
-    state_dir: Path | None
-
-
-def scan_once(wanted: OrphansOptions, output: Output) -> bool:
-    """Whether it could not see everything, or a removal failed."""
-    from retentiond.cli.output.orphans import show
-    from retentiond.tools.orphans.orphan import Fate
-
-    with _session(wanted) as session:
-        look = session.run()
-    show(look, output)
-    return bool(look.problems) or any(orphan.fate is Fate.FAILED for orphan in look.orphans)
-
-
-@contextmanager
-def _session(wanted: OrphansOptions) -> Iterator[Session]:
-    from retentiond.tools.orphans.remove import AuditedRemovals
-    from retentiond.tools.orphans.scan import KafkaReplicas, Session
-
-    disks = identify(wanted.log_dirs)
-    where = wanted.state_dir or user_state_dir()
+    disks = identify((*log_dir, *(further or ())))
+    where = state_dir or user_state_dir()
     make_state_dir(where)
-    with closing(KafkaReplicas(wanted.settings)) as cluster:
-        yield Session(
-            disks,
-            cluster,
-            wanted.terms,
-            where,
-            AuditedRemovals(where),
-            approve=wanted.approve,
-        )
-
-
-def removal_terms(after: str, retention: str | None) -> RemovalTerms:
-    from retentiond.tools.orphans.scan import RemovalTerms
-
-    return RemovalTerms(
-        after_ms=duration_ms(after, "--after", "2h"),
-        retention_ms=None if retention is None else duration_ms(retention, "--retention", "7d"),
-    )
+    approve = approval(yes=yes) if remove else None
+    with closing(scan.KafkaReplicas(settings)) as cluster:
+        removals = AuditedRemovals(where)
+        look = scan.Session(disks, cluster, terms, where, removals, approve=approve).run()
+    show(look, output)
+    if look.problems or any(orphan.fate is Fate.FAILED for orphan in look.orphans):
+        raise typer.Exit(1)
 
 
 def approval(*, yes: bool) -> Approve:
@@ -178,3 +143,106 @@ def approval(*, yes: bool) -> Approve:
         return typer.confirm(f"Remove {what} for good?", err=True)
 
     return ask
+
+
+DIRECTORIES = (
+    Column("LOG DIRECTORY", ColumnKind.NAME),
+    Column("ORPHANS", ColumnKind.FIGURE),
+    Column("BYTES", ColumnKind.FIGURE),
+)
+
+ORPHANS = (
+    Column("FOLDER", ColumnKind.NAME),
+    Column("BYTES", ColumnKind.FIGURE),
+    Column("ORPHAN SINCE", ColumnKind.WORD, spare=True),
+    Column("BECAUSE", ColumnKind.NAME),
+    Column("FATE", ColumnKind.NAME),
+)
+
+STYLES = {"removed": "green", "failed": "red", "removable": "yellow", "kept": ""}
+
+
+def show(look: Scan, output: Output) -> None:
+    if output is Output.JSON:
+        print_json(document(look))
+        return
+    console = printer()
+    print_table(
+        console,
+        DIRECTORIES,
+        (
+            Row([str(log_dir), str(count), str(size_bytes)])
+            for log_dir, (count, size_bytes) in look.totals().items()
+        ),
+    )
+    if look.orphans:
+        say(console, "")
+        print_table(console, ORPHANS, map(_row, look.orphans))
+    for stranger in look.unclear:
+        say(console, f"left alone: {stranger.log_dir / stranger.name!s}: {stranger.why}")
+    for problem in look.problems:
+        say(console, f"incomplete: {problem}")
+    say(console, summary(look))
+
+
+def summary(look: Scan) -> str:
+    from retentiond.tools.orphans.orphan import Fate
+
+    fates = [orphan.fate for orphan in look.orphans]
+    return (
+        f"broker {look.disks.broker}: {say_many(len(fates), 'orphan')}, of which "
+        + ", ".join(f"{fates.count(fate)} {fate}" for fate in Fate)
+        + "."
+    )
+
+
+def _row(orphan: Orphan) -> Row:
+    return Row(
+        [
+            str(orphan.folder.path),
+            str(orphan.contents.segment_bytes),
+            rfc3339(orphan.since_ms),
+            orphan.why,
+            orphan.fate.value + (f": {orphan.reason}" if orphan.reason else ""),
+        ],
+        STYLES[orphan.fate.value],
+    )
+
+
+def document(look: Scan) -> dict[str, Any]:
+    retention = look.retention_ms
+    return {
+        "broker": look.disks.broker,
+        "cluster_id": look.disks.cluster_id,
+        "at": rfc3339(look.at_ms),
+        "complete": not look.problems,
+        "problems": list(look.problems),
+        "retention_ms": None if isinstance(retention, Failure) else retention,
+        "log_dirs": [
+            {"log_dir": str(log_dir), "count": count, "size_bytes": size_bytes}
+            for log_dir, (count, size_bytes) in look.totals().items()
+        ],
+        "orphans": [*map(_document, look.orphans)],
+        "left_alone": [
+            {"log_dir": str(each.log_dir), "folder": each.name, "why": each.why}
+            for each in look.unclear
+        ],
+    }
+
+
+def _document(orphan: Orphan) -> dict[str, Any]:
+    folder, newest_ms = orphan.folder, orphan.contents.newest_ms
+    return {
+        "log_dir": str(folder.log_dir),
+        "folder": folder.name,
+        "topic": folder.parsed_name.topic,
+        "partition": folder.parsed_name.partition,
+        "kind": folder.parsed_name.kind.value,
+        "topic_id": folder.topic_id,
+        "size_bytes": orphan.contents.segment_bytes,
+        "newest_record": None if newest_ms is None else rfc3339(newest_ms),
+        "since": rfc3339(orphan.since_ms),
+        "why": orphan.why,
+        "fate": orphan.fate.value,
+        "reason": orphan.reason,
+    }

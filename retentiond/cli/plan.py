@@ -47,7 +47,6 @@ def plan(  # noqa: PLR0917 - typer hands each option over by its name
             UNMANAGED,
             help="Look at the topics that no entry of the configuration is about, the largest "
             "first.",
-            show_default=False,
         ),
     ] = False,
     consumed_retention: Annotated[
@@ -56,7 +55,6 @@ def plan(  # noqa: PLR0917 - typer hands each option over by its name
             "--consumed-retention",
             help=f"With {FIRST_LOOK}: keep every record at least this long, as in 90m or 7d; by "
             f"default what the configuration's defaults say, else {CONSUMED_RETENTION}.",
-            show_default=False,
         ),
     ] = None,
     topic: Annotated[
@@ -75,7 +73,6 @@ def plan(  # noqa: PLR0917 - typer hands each option over by its name
             metavar="FILE",
             help=f"With --bootstrap-server: write a configuration to start from. With {UNMANAGED}: "
             "write a policy file.",
-            show_default=False,
         ),
     ] = None,
     owner: Annotated[
@@ -85,7 +82,6 @@ def plan(  # noqa: PLR0917 - typer hands each option over by its name
             metavar="NAME",
             help=f"With {UNMANAGED} {WRITE_CONFIG}: who is asked about these topics; by default "
             "unassigned.",
-            show_default=False,
         ),
     ] = None,
     include_unlimited: Annotated[
@@ -93,7 +89,6 @@ def plan(  # noqa: PLR0917 - typer hands each option over by its name
         typer.Option(
             "--include-unlimited",
             help=f"With {FIRST_LOOK}: enable topics with unlimited retention, too.",
-            show_default=False,
         ),
     ] = False,
     output: OutputFormat = Output.TABLE,

@@ -73,7 +73,15 @@ def show_table(deletions: Iterable[DeletionRecord], *, with_evidence: bool) -> N
     only: dict[str, dict[str, None]] = {}  # in the order of the log
     deletions = _noting(deletions, only)
     if with_evidence:
-        count = _show_rows(console, EVIDENCE_COLUMNS, deletions, _evidence_rows)
+        count = _show_rows(
+            console,
+            EVIDENCE_COLUMNS,
+            deletions,
+            lambda each: (
+                Row([*_place(each), say_name(group.group_id), str(group.committed_offset)])
+                for group in each.evidence
+            ),
+        )
     else:
         count = _show_rows(console, COLUMNS, deletions, lambda each: [_row(each)])
     for pattern, topics in only.items():
@@ -111,8 +119,11 @@ def write_csv(deletions: Iterable[DeletionRecord], to: TextIO, *, with_evidence:
     for count, each in enumerate(deletions, 1):
         if count == 1:  # nothing is written if the log can't be read
             writer.writeheader()
-        for line in _csv_lines(each, with_evidence):
-            writer.writerow({name: csv_cell(value) for name, value in line.items()})
+        line = document(each)
+        groups = line.pop("evidence").items()
+        for group in groups if with_evidence else [()]:
+            told = line | dict(zip(of_groups, group, strict=True))
+            writer.writerow({name: csv_cell(value) for name, value in told.items()})
     if not count:
         writer.writeheader()
     return count
@@ -120,7 +131,12 @@ def write_csv(deletions: Iterable[DeletionRecord], to: TextIO, *, with_evidence:
 
 def show_actions(actions: Iterable[Action]) -> None:
     console = printer()
-    count = _show_rows(console, ACTION_COLUMNS, actions, lambda each: [_action_row(each)])
+
+    def rows(each: Action) -> Iterable[Row]:
+        who, what = say_any(each.subject), each.detail or "-"
+        yield Row([rfc3339(each.at_ms), each.operator, each.action, who, what])
+
+    count = _show_rows(console, ACTION_COLUMNS, actions, rows)
     say(console, say_many(count, "action"))
 
 
@@ -223,16 +239,6 @@ def _told(deletion: DeletionRecord, time: Callable[[int], Any]) -> dict[str, Any
     return values(BEFORE_ROW) | row_document(deletion.row) | values(AFTER_ROW)
 
 
-def _csv_lines(deletion: DeletionRecord, with_evidence: bool) -> Iterator[dict[str, Any]]:
-    line = document(deletion)
-    evidence = line.pop("evidence")
-    if not with_evidence:
-        yield line
-        return
-    for group_id, committed_offset in evidence.items():
-        yield line | {"group": group_id, "committed_offset": committed_offset}
-
-
 def _row(deletion: DeletionRecord) -> Row:
     row = deletion.row
     cells = [
@@ -246,26 +252,9 @@ def _row(deletion: DeletionRecord) -> Row:
     return Row(cells, STYLES.get(deletion.outcome or Outcome.UNKNOWN, ""))
 
 
-def _evidence_rows(deletion: DeletionRecord) -> Iterator[Row]:
-    for group in deletion.evidence:
-        yield Row([*_place(deletion), say_name(group.group_id), str(group.committed_offset)])
-
-
 def _place(deletion: DeletionRecord) -> tuple[str, str]:
     row = deletion.row
     return rfc3339(deletion.requested_at_ms), f"{row.topic}-{row.partition}"
-
-
-def _action_row(action: Action) -> Row:
-    return Row(
-        [
-            rfc3339(action.at_ms),
-            action.operator,
-            action.action,
-            say_any(action.subject),
-            action.detail or "-",
-        ]
-    )
 
 
 GROUP_ROWS = 5_000
@@ -293,18 +282,15 @@ def export_deletions(
 
 
 def _write_parquet(deletions: Iterable[DeletionRecord], path: Path) -> int:
-    rows, count = map(_parquet_row, deletions), 0
+    epoch, count = datetime.fromtimestamp(0, UTC), 0
+
+    def row(deletion: DeletionRecord) -> dict[str, Any]:
+        told = _told(deletion, lambda ms: epoch + timedelta(milliseconds=ms))
+        return told | {"evidence": list(told["evidence"].items())}
+
+    rows = map(row, deletions)
     with parquet.ParquetWriter(path, SCHEMA, compression="zstd") as writer:
         while group := list(islice(rows, GROUP_ROWS)):
             writer.write_table(pa.Table.from_pylist(group, SCHEMA))
             count += len(group)
     return count
-
-
-def _parquet_row(deletion: DeletionRecord) -> dict[str, Any]:
-    told = _told(deletion, _time)
-    return told | {"evidence": list(told["evidence"].items())}
-
-
-def _time(ms: int) -> datetime:
-    return datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=ms)

@@ -71,7 +71,6 @@ ClusterId = Annotated[
         metavar="ID",
         help="Answer for the cluster of this id, where several share history.path; by default for "
         "the one that state_dir is about.",
-        show_default=False,
     ),
 ]
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from retentiond.cli.options import (
+    SINCE,
     WRITE_CONFIG,
     ConfigPath,
     Debug,
@@ -65,9 +66,7 @@ if TYPE_CHECKING:
 def recommend(  # noqa: PLR0917 - typer hands each option over by its name
     context: typer.Context,
     config: ConfigPath = None,
-    since: Annotated[
-        str, typer.Option(help="Use what was recorded from this time on: an age or a time.")
-    ] = "30d",
+    since: Annotated[str, SINCE] = "30d",
     topic: TopicPatterns = None,
     cluster: ClusterId = None,
     safety: Annotated[
@@ -81,7 +80,6 @@ def recommend(  # noqa: PLR0917 - typer hands each option over by its name
             metavar="FILE",
             help="Write a configuration with these retentions, for `simulate --policy` and to take "
             "over from.",
-            show_default=False,
         ),
     ] = None,
     debug: Debug = False,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retentiond.cli.options import ConfigPath, Debug, load, matching, set_up
+from retentiond.cli.options import SINCE, ConfigPath, Debug, load, matching, set_up
 from retentiond.cli.output.files import refuse_without_folder, replace_file
 from retentiond.cli.past.options import SAFETY, ClusterId, answered, asked_replay, period
 from retentiond.errors import UsageError
@@ -35,9 +35,7 @@ class ReportOutput(StrEnum):
 def report(  # noqa: PLR0917 - typer hands each option over by its name
     context: typer.Context,
     config: ConfigPath = None,
-    since: Annotated[
-        str, typer.Option(help="From this time on: an age (2h, 7d) or a time.")
-    ] = "7d",
+    since: Annotated[str, SINCE] = "7d",
     cluster: ClusterId = None,
     output: Annotated[
         ReportOutput,
@@ -50,9 +48,7 @@ def report(  # noqa: PLR0917 - typer hands each option over by its name
     ] = ReportOutput.TABLE,
     file: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Write it to this file instead of stdout.", show_default=False
-        ),
+        typer.Option(metavar="FILE", help="Write it to this file instead of stdout."),
     ] = None,
     price: Annotated[
         str | None,
@@ -61,7 +57,6 @@ def report(  # noqa: PLR0917 - typer hands each option over by its name
             metavar="AMOUNT",
             help="What a GiB on the brokers' disks costs a month, as in '0.08 USD', to say what "
             "was saved in money, too; by default history.price_per_gib_month.",
-            show_default=False,
         ),
     ] = None,
     with_recommended: Annotated[

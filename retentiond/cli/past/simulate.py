@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from retentiond.cli.options import (
+    SINCE,
     SOMETHING_FOUND,
     ConfigPath,
     Debug,
@@ -69,19 +70,16 @@ if TYPE_CHECKING:
 def simulate(  # noqa: PLR0917 - typer hands each option over by its name
     context: typer.Context,
     config: ConfigPath = None,
-    since: Annotated[
-        str, typer.Option(help="From this time on: an age (2h, 7d) or a time.")
-    ] = "30d",
+    since: Annotated[str, SINCE] = "30d",
     until: Annotated[
         str | None,
-        typer.Option(help="Up to this time: an age or a time; by default now.", show_default=False),
+        typer.Option(help="Up to this time: an age or a time; by default now."),
     ] = None,
     policy: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
             help="Try the policy of this configuration file; by default that of --config.",
-            show_default=False,
         ),
     ] = None,
     changes: Annotated[

@@ -9,8 +9,7 @@ import pytest
 import typer
 
 from retentiond.cli.options import Output
-from retentiond.cli.orphans import approval
-from retentiond.cli.output.orphans import document, show
+from retentiond.cli.orphans import approval, document, show
 from retentiond.kafka.settings.properties import ClientSettings
 from retentiond.state.operator_actions import actions_in
 from retentiond.tools.orphans.remove import AuditedRemovals
