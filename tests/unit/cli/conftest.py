@@ -82,19 +82,19 @@ class Transcript:
     def __init__(self, command: Command, golden: Golden) -> None:
         self._command = command
         self._golden = golden
-        self._text = ""
+        self.text = ""
 
     def __call__(self, *arguments: object) -> Done:
         done = self._command(*arguments)
-        self._text += f"$ {shlex.join(['retentiond', *map(str, arguments)])}\n"
-        self._text += done.out
+        self.text += f"$ {shlex.join(['retentiond', *map(str, arguments)])}\n"
+        self.text += done.out
         if done.err:
-            self._text += f"--- stderr\n{done.err}"
-        self._text += f"--- exit code {done.code}\n\n"
+            self.text += f"--- stderr\n{done.err}"
+        self.text += f"--- exit code {done.code}\n\n"
         return done
 
     def check(self, name: str) -> None:
-        self._golden(name, self._text)
+        self._golden(name, self.text)
 
 
 @pytest.fixture
