@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -29,7 +29,6 @@ from retentiond.clock import now_ms
 from retentiond.config import Config
 from retentiond.config.reader import leads_to
 from retentiond.cycle import PlannedCycle, plan_cycle
-from retentiond.engine import Engine
 from retentiond.errors import UsageError
 from retentiond.formatting import (
     DAY_MS,
@@ -42,7 +41,7 @@ from retentiond.formatting import (
 )
 from retentiond.gather.offsets import retention_offsets
 from retentiond.kafka.interface import INTERNAL_TOPICS, Kafka, LogRange
-from retentiond.kafka.settings.properties import PROPERTIES, ClientSettings
+from retentiond.kafka.settings.properties import PROPERTIES, translate
 from retentiond.memory.remembered import readers_by_topic
 from retentiond.snapshot import Snapshot, partitions_of
 from retentiond.state.groups_lookup import recall
@@ -63,9 +62,13 @@ UNASSIGNED = "unassigned"
 
 
 class FirstLookOptions(NamedTuple):
-    """What both looks are asked for. ``include_unlimited``: topics without a limit to their
-    retention are enabled as others are. ``owner``: of the policy file."""
+    """``servers`` and ``command_config``: the cluster of a look without a configuration.
+    ``configuration``: the file of a look beside one. ``include_unlimited``: topics without a limit
+    to their retention are enabled as others are. ``owner``: of the policy file."""
 
+    servers: str | None
+    command_config: Path | None
+    configuration: Path
     consumed_retention: str | None
     topics: Sequence[str]
     write_config: Path | None
@@ -74,34 +77,66 @@ class FirstLookOptions(NamedTuple):
     owner: str | None = None
 
 
-def take_first_look(
-    servers: str, command_config: Path | None, wanted: FirstLookOptions
-) -> CycleReport:
-    """Looks at a cluster, shows it and writes a configuration, if one is asked for.
+def take_first_look(wanted: FirstLookOptions) -> CycleReport | None:
+    """Looks at the topics of a cluster, shows them and writes a file, if one is asked for. Without
+    ``servers`` these are the topics that no entry of the configuration is about. None where there
+    is no such topic, and a table would be empty.
 
     Raises `UsageError` and `ConfigError` before anything is asked of the cluster.
     """
-    retention_ms = consumed_retention_ms(wanted.consumed_retention)
-    _refuse_unfit(wanted)
-    settings = client_settings(servers, command_config)
-    matching(wanted.topics)  # refuses what is no pattern
-    config = first_look(settings, wanted.topics, retention_ms)
-    looked, every_topic, idle = _looked(config, settings)
-    if wanted.topics and not looked.report.plan.rows:
-        raise _no_such_topic(wanted)
-    look = _look(looked, every_topic, idle, retention_ms, wanted)
+    if wanted.owner is not None and not (wanted.owner.strip() and wanted.owner.isprintable()):
+        raise UsageError(f"{OWNER} can't be shown; say in words who is asked about these topics")
+    if wanted.write_config is not None:
+        refuse_unfit(wanted.write_config, WRITE_CONFIG)
+    is_asked, kept = matching(wanted.topics), StoredState()
+    if wanted.servers is not None:
+        beside = None
+        retention_ms = consumed_retention_ms(wanted.consumed_retention)
+        settings = client_settings(wanted.servers, wanted.command_config)
+        config = first_look(settings, wanted.topics, retention_ms)
+    else:
+        beside = config = load(wanted.configuration, none_yet=True)
+        retention_ms = _retention_ms(config, wanted)
+        settings = translate(config.kafka)
+    with one_engine(config, settings) as engine:
+        kafka = engine.context.kafka
+        every_topic = frozenset(kafka.topic_names())
+        asked = {name for name in every_topic - INTERNAL_TOPICS if is_asked(name)}
+        if wanted.topics and not asked:
+            raise UsageError(
+                f"no topic of the cluster is called {' or '.join(wanted.topics)}, Kafka's own left "
+                f"aside; {TOPIC_IS_A_PATTERN}"
+            )
+        if beside is not None:
+            asked = {name for name in asked if not beside.matches(name)}
+            if not asked and (nothing := _nothing_unmanaged(wanted)):
+                say(printer(), printable(nothing))
+                return None
+            config = unmanaged_look(beside, asked, retention_ms)
+            kept = StoredState(recall(beside.state_dir))
+        engine.warm_up()
+        looked = plan_cycle(engine.context, config, kept)
+        idle = _idle_groups(looked.snapshot, kafka)
+    look = _look(looked, every_topic, idle, retention_ms, wanted, beside=beside)
     show_first_look(look, wanted.output)
     if (path := wanted.write_config) is not None:
         if not look.topics:
             raise UsageError(f"the cluster has no topic, so there is nothing to write to {path}")
+        owner, cluster_id = wanted.owner or UNASSIGNED, looked.snapshot.cluster_id
         origin = Origin(
-            looked.snapshot.cluster_id,
+            cluster_id,
             kafka_section(settings),
             sorted(settings.confluent.keys() - PROPERTIES.keys()),
-            _now(),
+            rfc3339(now_ms()),
         )
-        _write(path, starting_config(look, origin))
-        if wanted.output is Output.TABLE:
+        with new_file(path, WRITE_CONFIG) as unfinished:
+            unfinished.write_text(
+                starting_config(look, origin)
+                if beside is None
+                else policy_file(look, owner, cluster_id, origin.written_at),
+                encoding="utf-8",
+            )
+        if wanted.output is Output.TABLE and beside is None:
             expects = environment_of(origin.kafka)
             expected = f" It expects {' and '.join(expects)} in the environment." if expects else ""
             say(
@@ -109,50 +144,8 @@ def take_first_look(
                 f"{path} is a configuration to start from, which deletes nothing yet.{expected} "
                 f"Next: retentiond check --config {path}",
             )
-    return looked.report
-
-
-def look_at_unmanaged(path: Path, wanted: FirstLookOptions) -> CycleReport | None:
-    """Looks at the topics that no entry of a configuration is about, shows them and writes a policy
-    file, if one is asked for. None where there is no such topic, and a table would be empty.
-
-    Raises `UsageError` and `ConfigError` before anything is asked of the cluster.
-    """
-    if wanted.owner is not None and not (wanted.owner.strip() and wanted.owner.isprintable()):
-        raise UsageError(f"{OWNER} can't be shown; say in words who is asked about these topics")
-    config = load(path, none_yet=True)
-    retention_ms = _retention_ms(config, wanted)
-    is_asked = matching(wanted.topics)
-    _refuse_unfit(wanted)
-    with one_engine(config) as engine:
-        every_topic = frozenset(engine.context.kafka.topic_names())
-        unmanaged = {
-            name
-            for name in every_topic - INTERNAL_TOPICS
-            if is_asked(name) and not config.matches(name)
-        }
-        if not unmanaged:
-            nothing = _nothing_to_look_at(path, every_topic, is_asked, wanted)
-            if wanted.output is not Output.JSON:
-                say(printer(), printable(nothing))
-                return None
-        looked = _looked_outside(engine, config, unmanaged, retention_ms)
-        idle = _idle_groups(looked.snapshot, engine.context.kafka)
-    look = _look(looked, every_topic, idle, retention_ms, wanted)
-    required = (config.defaults.groups and config.defaults.groups.required) or ()
-    look = replace(
-        look,
-        outside=str(path),
-        required=frozenset(required),
-        pressure_ms=config.defaults.pressure_retention_ms,
-        is_dry=config.dry_run,
-    )
-    show_first_look(look, wanted.output)
-    if wanted.write_config is not None:
-        owner = wanted.owner or UNASSIGNED
-        _write(wanted.write_config, policy_file(look, owner, looked.snapshot.cluster_id, _now()))
-        if wanted.output is Output.TABLE:
-            _say_policy_file(wanted.write_config, path, config, look, owner)
+        elif wanted.output is Output.TABLE and beside is not None:
+            _say_policy_file(path, wanted.configuration, beside, look, owner)
     return looked.report
 
 
@@ -173,53 +166,14 @@ def _retention_ms(config: Config, wanted: FirstLookOptions) -> int:
     return retention_ms
 
 
-def _refuse_unfit(wanted: FirstLookOptions) -> None:
-    if wanted.write_config is not None:
-        refuse_unfit(wanted.write_config, WRITE_CONFIG)
-
-
-def _nothing_to_look_at(
-    path: Path,
-    every_topic: frozenset[str],
-    is_asked: Callable[[str], bool],
-    wanted: FirstLookOptions,
-) -> str:
-    """The good news in a sentence. Raises `UsageError` where it is none."""
-    if wanted.topics and not any(map(is_asked, every_topic - INTERNAL_TOPICS)):
-        raise _no_such_topic(wanted)
+def _nothing_unmanaged(wanted: FirstLookOptions) -> str | None:
+    """The good news in a sentence; None for JSON, which shows an empty plan. Raises `UsageError`
+    if a file should be written."""
     asked = f" that is called {' or '.join(wanted.topics)}" if wanted.topics else ""
-    nothing = f"every topic of the cluster{asked} has an entry in {path}"
+    nothing = f"every topic of the cluster{asked} has an entry in {wanted.configuration}"
     if wanted.write_config is not None:
         raise UsageError(f"{nothing}, so there is nothing to write to {wanted.write_config}")
-    return f"Nothing is unmanaged: {nothing}."
-
-
-def _no_such_topic(wanted: FirstLookOptions) -> UsageError:
-    return UsageError(
-        f"no topic of the cluster is called {' or '.join(wanted.topics)}, Kafka's own left "
-        f"aside; {TOPIC_IS_A_PATTERN}"
-    )
-
-
-def _looked(
-    config: Config, settings: ClientSettings
-) -> tuple[PlannedCycle, frozenset[str], frozenset[str]]:
-    """The plan; the names of all topics, also of those that were not asked for; the idle groups."""
-    with one_engine(config, settings) as engine:
-        engine.warm_up()
-        looked = plan_cycle(engine.context, config, StoredState())
-        kafka = engine.context.kafka
-        return looked, kafka.topic_names(), _idle_groups(looked.snapshot, kafka)
-
-
-def _looked_outside(
-    engine: Engine, config: Config, unmanaged: Iterable[str], retention_ms: int
-) -> PlannedCycle:
-    """The plan of topics that no entry is about; whoever is remembered holds them, too."""
-    engine.warm_up()
-    remembered = StoredState(recall(config.state_dir))
-    look = unmanaged_look(config, unmanaged, retention_ms)
-    return plan_cycle(engine.context, look, remembered)
+    return None if wanted.output is Output.JSON else f"Nothing is unmanaged: {nothing}."
 
 
 def _look(
@@ -228,21 +182,33 @@ def _look(
     idle: frozenset[str],
     retention_ms: int,
     wanted: FirstLookOptions,
+    *,
+    beside: Config | None,
 ) -> FirstLook:
-    unseen = unseen_readers(every_topic, looked.snapshot.groups)
+    snapshot = looked.snapshot
+    unseen = unseen_readers(every_topic, snapshot.groups)
     if not wanted.include_unlimited:
-        unseen = replace(unseen, unlimited=unlimited_topics(looked.snapshot.topics))
-    return FirstLook(
+        unseen = replace(unseen, unlimited=unlimited_topics(snapshot.topics))
+    look = FirstLook(
         looked.report,
         retention_ms,
         unseen,
-        _readers(looked.snapshot),
+        _readers(snapshot),
         idle=idle,
         forced_retention_ms={
             each.name: each.forced_retention_ms
-            for each in looked.snapshot.topics
+            for each in snapshot.topics
             if each.forced_retention_ms is not None
         },
+    )
+    if beside is None:
+        return look
+    return replace(
+        look,
+        outside=str(wanted.configuration),
+        required=frozenset((beside.defaults.groups and beside.defaults.groups.required) or ()),
+        pressure_ms=beside.defaults.pressure_retention_ms,
+        is_dry=beside.dry_run,
     )
 
 
@@ -283,15 +249,6 @@ def _idle_groups(snapshot: Snapshot, kafka: Kafka) -> frozenset[str]:
         for position, group in enumerate(snapshot.groups)
         if not (group.is_live or position in moved)
     )
-
-
-def _now() -> str:
-    return rfc3339(now_ms())
-
-
-def _write(path: Path, text: str) -> None:
-    with new_file(path, WRITE_CONFIG) as unfinished:
-        unfinished.write_text(text, encoding="utf-8")
 
 
 def _say_policy_file(

@@ -117,18 +117,28 @@ def plan(  # noqa: PLR0917 - typer hands each option over by its name
         refuse_without(UNMANAGED, {OWNER: owner})
     if owner is not None and write_config is None:
         raise UsageError(f"{OWNER} goes with {WRITE_CONFIG}, which writes the policy file")
-    asked = (consumed_retention, topic or (), write_config, output, include_unlimited, owner)
     report: CycleReport | None
-    if bootstrap_server is not None:
-        start_without_configuration(context, config, debug)
+    if bootstrap_server is not None or unmanaged:
+        path = Path()
+        if bootstrap_server is not None:
+            start_without_configuration(context, config, debug)
+        else:
+            path = set_up(context, config, debug)
         from retentiond.cli.first_look import FirstLookOptions, take_first_look
 
-        report = take_first_look(bootstrap_server, command_config, FirstLookOptions(*asked))
-    elif unmanaged:
-        path = set_up(context, config, debug)
-        from retentiond.cli.first_look import FirstLookOptions, look_at_unmanaged
-
-        report = look_at_unmanaged(path, FirstLookOptions(*asked))
+        report = take_first_look(
+            FirstLookOptions(
+                bootstrap_server,
+                command_config,
+                path,
+                consumed_retention,
+                topic or (),
+                write_config,
+                output,
+                include_unlimited,
+                owner,
+            )
+        )
     else:
         refuse_without(
             FIRST_LOOK,
