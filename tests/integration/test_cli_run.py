@@ -116,13 +116,17 @@ def test_a_dry_run_shows_the_very_rows_that_a_run_deletes(runs: Runs) -> None:
     """Since when a commit stands is known from the second cycle that sees it."""
 
     def rows(done: Done) -> list[dict[str, object]]:
-        left_out = {*OUTCOME_FIELDS, "binding_since"}
+        left_out = {*OUTCOME_FIELDS, "binding_since", "dry_run"}
         return [
             {name: value for name, value in row.items() if name not in left_out}
             for row in done.plan["partitions"]
         ]
 
     assert rows(runs.dry) == rows(runs.real)
+    dry, real = (
+        [row["dry_run"] for row in done.plan["partitions"]] for done in (runs.dry, runs.real)
+    )
+    assert (dry, real) == ([True, True], [False, False])
     since = [done.plan["partitions"][1]["binding_since"] for done in (runs.dry, runs.real)]
     assert since == [None, runs.dry.plan["planned_at"]]
     assert [row["reason"] for row in rows(runs.dry)] == ["no_group", "consumed"]
