@@ -75,6 +75,10 @@ class KeptAnswer:
             self._answers.append(answered(*arguments, **named))
         return self._answers[0]
 
+    def change(self, changed: Callable[[Any], Any]) -> None:
+        """From now on it is this."""
+        self._answers[0] = changed(self._answers[0])
+
 
 class Transcript:
     """Commands and what they printed, as a terminal shows it."""

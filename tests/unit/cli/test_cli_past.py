@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +33,8 @@ from tests.support.builders.past_clusters import (
     entry_of_hour,
     partition_row,
 )
-from tests.unit.cli.conftest import CONFIG, Command, KeptAnswer
+from tests.support.golden import Golden
+from tests.unit.cli.conftest import CONFIG, Command, KeptAnswer, Transcript
 
 COMMANDS = ("simulate", "recommend", "report")
 
@@ -44,15 +47,46 @@ def config(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_without_a_history_one_sentence_says_how_there_will_be_one(
-    command: Command, config: Path, name: str
-) -> None:
-    done = command(name, "--config", config)
+def test_what_every_one_refuses(transcript: Transcript, config: Path, name: str) -> None:
+    """In the same words (tests/golden/past), with 2, before Spark is asked."""
+    for options in ((), ("--since", "yesterday"), ("--since", "2099-01-01T00:00:00Z")):
+        done = transcript(name, "--config", config, *options)
+        assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    transcript.text = transcript.text.replace(f"retentiond {name} ", "retentiond COMMAND ")
+    transcript.check("past/refused.txt")
 
-    assert (done.code, done.out) == (2, "")
-    assert "there is no history in" in done.err
-    assert "history.enabled" in done.err
-    assert done.err.count("\n") == 1
+
+def test_what_one_of_them_refuses(
+    transcript: Transcript, config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """tests/golden/past: policies and changes that are none, files, figures."""
+    monkeypatch.setenv("COLUMNS", "100")
+    before = config.read_text()
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text(CONFIG.replace("minutes: 30", "minutes: soon"))
+    for change in (
+        "orders",
+        "orders:retention.commitoffset.hours",
+        "orders:retention.commitoffset.hours=-1",
+        "orders:retention.commitoffset.hour=1",
+        "orders:groups.min=none",
+        "orders:groups.exclude=['(']",
+        "orders:retention.commitoffset.pressure.hours=999",
+        "orders:name=other",
+        "orders:pattern=other",
+    ):
+        transcript("simulate", "--config", config, "--set", change)
+    change = "orders:retention.commitoffset.hours=1"
+    transcript("simulate", "--config", config, "--policy", config, "--set", change)
+    transcript("simulate", "--config", config, "--policy", wrong)
+    transcript("simulate", "--config", config, "--policy", "nofile.yaml")
+    transcript("simulate", "--config", config, "--topic", "(")
+    transcript("recommend", "--config", config, "--topic", "(")
+    transcript("recommend", "--config", config, "--safety", "0.5")
+    transcript("recommend", "--config", config, "--write-config", config)
+    transcript("report", "--config", config, "--price-per-gib-month", "cheap")
+    assert config.read_text() == before
+    transcript.check("past/refused-by-one.txt")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -151,39 +185,6 @@ def test_a_period_that_begins_before_1970_begins_then(since: str) -> None:
     assert rfc3339(period(since, "2026-02-01t12:00:00z").since_ms) == "1970-01-01T00:00:00.000Z"
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_a_time_that_is_none_is_refused(command: Command, config: Path, name: str) -> None:
-    done = command(name, "--config", config, "--since", "yesterday")
-
-    assert done.code == 2
-    assert "--since 'yesterday'" in done.err
-
-
-@pytest.mark.parametrize(
-    ("written", "said"),
-    [
-        ("orders", "'orders' is not TOPIC:KEY=VALUE"),
-        ("orders:retention.commitoffset.hours", "is not TOPIC:KEY=VALUE"),
-        ("orders:retention.commitoffset.hours=-1", "expected 0 or more"),
-        ("orders:retention.commitoffset.hour=1", "unknown setting"),
-        ("orders:groups.min=none", "expected a whole number"),
-        ("orders:groups.exclude=['(']", "groups.exclude[0]"),
-        (
-            "orders:retention.commitoffset.pressure.hours=999",
-            "orders:retention.commitoffset.pressure.hours: expected the topic's consumed retention",
-        ),
-    ],
-)
-def test_a_change_that_is_no_setting_is_refused_with_its_path(
-    command: Command, config: Path, written: str, said: str
-) -> None:
-    done = command("simulate", "--config", config, "--set", written)
-
-    assert done.code == 2
-    assert "--set " in done.err
-    assert said in done.err
-
-
 @pytest.mark.spark
 def test_a_damaged_file_is_named_and_its_time_is_a_gap_of_the_answer(
     command: Command, config: Path, tmp_path: Path
@@ -226,59 +227,6 @@ def test_a_change_of_a_topic_without_a_record_is_refused(
     assert (done.code, done.out) == (2, "")
     assert "--set nope: the history has no such topic at that time" in done.err
     assert done.err.count("\n") == 1
-
-
-def test_a_policy_and_single_changes_exclude_each_other(command: Command, config: Path) -> None:
-    change = "orders:retention.commitoffset.hours=1"
-    done = command("simulate", "--config", config, "--policy", config, "--set", change)
-
-    assert done.code == 2
-    assert "either --policy or --set" in done.err
-
-
-def test_a_policy_with_an_error_is_refused_with_file_and_key(
-    command: Command, config: Path, tmp_path: Path
-) -> None:
-    wrong = tmp_path / "wrong.yaml"
-    wrong.write_text(CONFIG.replace("minutes: 30", "minutes: soon"))
-
-    done = command("simulate", "--config", config, "--policy", wrong)
-
-    assert done.code == 2
-    assert f"{wrong}: topics[0].retention.commitoffset.minutes" in done.err
-
-
-def test_a_policy_that_is_not_there_is_refused_with_its_option(
-    command: Command, config: Path
-) -> None:
-    done = command("simulate", "--config", config, "--policy", "nofile.yaml")
-
-    assert done.code == 2
-    assert done.err == (
-        "retentiond: nofile.yaml: can't read the configuration (No such file or directory); "
-        "give the path of a file with --policy\n"
-    )
-
-
-def test_a_topic_that_is_no_pattern_is_refused(command: Command, config: Path) -> None:
-    done = command("recommend", "--config", config, "--topic", "(")
-
-    assert done.code == 2
-    assert "--topic '('" in done.err
-
-
-def test_a_safety_below_one_is_refused(command: Command, config: Path) -> None:
-    assert command("recommend", "--config", config, "--safety", "0.5").code == 2
-
-
-def test_a_configuration_is_never_overwritten(command: Command, config: Path) -> None:
-    before = config.read_text()
-
-    done = command("recommend", "--config", config, "--write-config", config)
-
-    assert done.code == 2
-    assert "is not overwritten" in done.err
-    assert config.read_text() == before
 
 
 @pytest.mark.parametrize(
@@ -381,6 +329,7 @@ def test_what_is_written_leaves_out_what_is_never_deleted_from_and_says_what_is_
         held("compacted", "offset_unreadable", None),
         partition_row("compacted-once", high_watermark=5),
         held("__consumer_offsets"),
+        partition_row("seen-once", high_watermark=5),  # nothing can be recommended for it
     ]
     PastCluster(entries).write(tmp_path / "state" / "history")
     file = tmp_path / "tried.yaml"
@@ -429,86 +378,46 @@ def went_back() -> list[PastEntry]:
 
 
 @pytest.mark.spark
-def test_with_exit_code_a_simulation_ends_with_3_where_a_reader_would_have_missed_records(
-    command: Command, config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_simulation_in_each_form_of_output_and_how_it_ends(  # noqa: PLR0917
+    transcript: Transcript,
+    command: Command,
+    config: Path,
+    tmp_path: Path,
+    golden: Golden,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """An entry whose clock was set back lies before the time that is asked about, and between
     entries that do not: it does not cut in two what the reader missed."""
-    monkeypatch.setattr("retentiond.cli.past.simulate.answered", KeptAnswer())
+    answer = KeptAnswer()
+    monkeypatch.setattr("retentiond.cli.past.simulate.answered", answer)
     entries = went_back()
     entries[6].at_ms = HOUR_MS
     PastCluster(entries).write(tmp_path / "state" / "history")
-    asked = ("simulate", "--config", config, "--since", "2026-03-01T02:00:00Z", "--output", "json")
+    asked = ("simulate", "--config", config, "--since", "2026-03-01T02:00:00Z")
 
-    done = command(*asked, "--exit-code")
-
-    (orders,) = json.loads(done.out)["topics"]
-    assert [(each["group"], each["records"]) for each in orders["missed"]] == [("billing", 60)]
-    assert done.code == 3
-    assert (orders["observed_ms"], json.loads(done.out)["not_judged"]) == (5 * HOUR_MS, [])
-    assert command(*asked).code == 0
-
-
-@pytest.mark.spark
-def test_where_the_retention_is_longer_than_a_reader_went_back_it_misses_nothing(
-    command: Command, config: Path, tmp_path: Path
-) -> None:
-    config.write_text(config.read_text().replace("minutes: 30", f"minutes: {2 * 24 * 60}"))
-    PastCluster(went_back()).write(tmp_path / "state" / "history")
-    asked = ("simulate", "--config", config, "--since", "2026-03-01T00:00:00Z", "--output", "json")
-
-    done = command(*asked, "--exit-code")
-
-    assert [each["missed"] for each in json.loads(done.out)["topics"]] == [[]]
-    assert done.code == 0
-
-
-@pytest.mark.spark
-def test_a_topic_of_one_entry_has_no_recommendation(
-    command: Command, config: Path, tmp_path: Path
-) -> None:
-    PastCluster([PastEntry(0, rows=[partition_row("orders", high_watermark=5)])]).write(
-        tmp_path / "state" / "history"
-    )
-    file = tmp_path / "tried.yaml"
-    done = command(
-        *("recommend", "--config", config, "--since", "2026-03-01T00:00:00Z"),
-        *("--write-config", file),
-    )
-    assert (done.code, done.out) == (2, "")
-    assert "no enabled topic was seen in two entries" in done.err
-    assert not file.exists()
-
-
-@pytest.mark.parametrize("key", ["name", "pattern"])
-def test_a_change_of_a_topics_name_is_refused(command: Command, config: Path, key: str) -> None:
-    done = command("simulate", "--config", config, "--set", f"orders:{key}=other")
-    assert done.code == 2
-    assert f"--set orders:{key}: expected a setting of the topic's policy" in done.err
-
-
-def test_a_time_that_is_yet_to_come_is_refused(command: Command, config: Path) -> None:
-    done = command("report", "--config", config, "--since", "2099-01-01T00:00:00Z")
-    assert (done.code, done.err) == (2, "retentiond: --since lies in the future\n")
-
-
-@pytest.mark.spark
-def test_with_exit_code_a_simulation_ends_with_3_where_the_past_cannot_tell(
-    command: Command, config: Path, tmp_path: Path
-) -> None:
-    PastCluster(went_back()[:5]).write(tmp_path / "state" / "history")
+    assert transcript(*asked, "--exit-code").code == 3  # 60 records are missed
+    document = transcript(*asked, "--output", "json").out
+    golden.shown[json.loads(document)["until"]] = "(now)"
+    (gap,) = set(re.findall(r"no entries for \d+ days", transcript.text))
+    golden.shown[gap] = "no entries for many days"
     config.write_text(
         config.read_text() + "  - {name: unheard.of, retention.commitoffset.enable: true}\n"
     )
-    asked = ("simulate", "--config", config, "--since", "2026-03-01T00:00:00Z", "--exit-code")
+    answer.change(lambda found: replace(found, total=replace(found.total, missed=())))
+    assert transcript(*asked, "--exit-code", "--min-observed", "6h").code == 3
+    assert transcript(*asked, "--exit-code", "--output", "json").code == 3  # one is not judged
+    judged = ("--exit-code", "--topic", "orders", "--output", "json")
+    assert command(*asked, *judged, "--min-observed", "5h").code == 0
+    transcript.check("past/simulate.txt")
 
-    done = command(*asked, "--min-observed", "5h")
 
-    assert done.code == 3
-    assert "not judged: unheard.of: the history has no such topic" in done.out
-    assert "observed too short: orders, for 4 hours without gaps, which is less" in done.out
-    observed = command(*asked, "--min-observed", "4h", "--topic", "orders", "--output", "json")
-    assert (observed.code, json.loads(observed.out)["not_judged"]) == (0, [])
-    unjudged = command(*asked, "--output", "json")
-    assert json.loads(unjudged.out)["not_judged"] == [{"entry": "unheard.of", "owner": None}]
-    assert unjudged.code == 3
+def test_where_nothing_was_seen_twice_nothing_is_recommended(
+    command: Command, config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nothing: Any = (None, (), frozenset())
+    monkeypatch.setattr("retentiond.cli.past.recommend.answered", lambda *_, **__: nothing)
+    file = tmp_path / "tried.yaml"
+    done = command("recommend", "--config", config, "--write-config", file)
+    assert (done.code, done.out) == (2, "")
+    assert "no enabled topic was seen in two entries" in done.err
+    assert not file.exists()

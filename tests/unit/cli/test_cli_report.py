@@ -203,14 +203,6 @@ def test_when_a_disk_would_be_full_without_retentiond_and_with_what_is_recommend
     assert quiet.endswith("TiB not filling not filling not filling")
 
 
-def test_a_price_that_is_none_is_refused(command: Command, tmp_path: Path) -> None:
-    config = tmp_path / "retentiond.yaml"
-    config.write_text(CONFIG)
-    done = command("report", "--config", config, "--price-per-gib-month", "cheap")
-    assert (done.code, done.out) == (2, "")
-    assert "--price-per-gib-month 'cheap': expected an amount and a currency, as in" in done.err
-
-
 def test_in_less_than_a_day_no_group_has_stopped_and_no_disk_is_known_to_fill(
     command: Command, tmp_path: Path
 ) -> None:
