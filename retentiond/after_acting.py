@@ -27,7 +27,7 @@ from retentiond.kafka.interface import Kafka
 from retentiond.model import DeletionOutcome, Outcome, Plan, PlanRow, TopicPartition
 from retentiond.snapshot import Snapshot
 from retentiond.state.state import State, read_space, write_awaited, write_space, write_stuck
-from retentiond.tell.group_answers import LagReport
+from retentiond.tell.figures.group_answers import LagReport
 from retentiond.tell.lag.margins import LagReader
 
 

@@ -43,12 +43,12 @@ from retentiond.state.state import (
     write_under_pressure,
     write_waiting,
 )
-from retentiond.tell.coverage import CoverageReader
+from retentiond.tell.figures.coverage import CoverageReader
+from retentiond.tell.figures.standing import standing
+from retentiond.tell.first_look.unseen_readers import unseen_readers
 from retentiond.tell.lag.margins import LagReader
 from retentiond.tell.reasons import tool_options
 from retentiond.tell.report import CycleReport, group_states
-from retentiond.tell.standing import standing
-from retentiond.tell.unseen_readers import unseen_readers
 
 
 @dataclass(frozen=True, slots=True)

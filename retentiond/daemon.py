@@ -44,12 +44,12 @@ from retentiond.state.state import State, read_held, read_last_complete, write_h
 from retentiond.state.state_dir import usable_bytes
 from retentiond.tell import logs
 from retentiond.tell.causes import Causes, sentence_of
-from retentiond.tell.exposition import Exposition
 from retentiond.tell.logs import log_report, log_settled
-from retentiond.tell.metrics import Metrics
+from retentiond.tell.metrics.exposition import Exposition
+from retentiond.tell.metrics.registry import Metrics
 from retentiond.tell.page.routes import status_page
 from retentiond.tell.report import CycleReport
-from retentiond.tell.web import STUCK_S, DaemonStatus, application, raise_open_files, serve
+from retentiond.tell.web.server import STUCK_S, DaemonStatus, application, raise_open_files, serve
 
 READING_CYCLE_END_S = 1.0
 """How long after a signal a cycle may take to finish that only reads."""

@@ -109,7 +109,7 @@ def check(  # noqa: PLR0917 - typer hands each option over by its name
         return
     path = set_up(context, config, debug)
     loaded = load(path, secrets=not no_secrets, whole=True)
-    from retentiond.tell.well_known_topics import risky_entries
+    from retentiond.tell.first_look.well_known_topics import risky_entries
 
     warnings = risky_entries(loaded)
     if output is not DifferenceOutput.JSON:

@@ -101,7 +101,7 @@ def unconfigured_source(
     at: ExplainedPlace, servers: str, consumed_retention: str | None, command_config: Path | None
 ) -> Source:
     from retentiond.state.state import StoredState
-    from retentiond.tell.first_look import first_look
+    from retentiond.tell.first_look.look import first_look
 
     retention_ms = consumed_retention_ms(consumed_retention)
     settings = client_settings(servers, command_config)

@@ -26,12 +26,17 @@ from retentiond.model import (
     unproven_rows,
 )
 from retentiond.snapshot import ABSENT, Snapshot
-from retentiond.tell.answers import ClusterAnswer, PartitionAnswer, TopicAnswer, cluster_answer
-from retentiond.tell.coverage import NOTHING_COVERED, Coverage
-from retentiond.tell.group_answers import NO_LAG_READ, LagReport
-from retentiond.tell.pressure import say_relief
+from retentiond.tell.figures.answers import (
+    ClusterAnswer,
+    PartitionAnswer,
+    TopicAnswer,
+    cluster_answer,
+)
+from retentiond.tell.figures.coverage import NOTHING_COVERED, Coverage
+from retentiond.tell.figures.group_answers import NO_LAG_READ, LagReport
+from retentiond.tell.figures.pressure import say_relief
+from retentiond.tell.figures.standing import NOTHING_KNOWN, Standing
 from retentiond.tell.reasons import GRANT, with_address
-from retentiond.tell.standing import NOTHING_KNOWN, Standing
 
 MOST_REASONS = 5
 """How many reasons for deletions that were not done are put in words."""

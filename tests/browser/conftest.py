@@ -16,10 +16,10 @@ from prometheus_client.registry import CollectorRegistry
 from retentiond.config import Http
 from retentiond.history.hourly import Hourly
 from retentiond.history.keeper import HistoryKeeper
-from retentiond.tell.exposition import Exposition
+from retentiond.tell.metrics.exposition import Exposition
 from retentiond.tell.page.routes import status_page
 from retentiond.tell.report import CycleReport
-from retentiond.tell.web import DaemonStatus, application, serve
+from retentiond.tell.web.server import DaemonStatus, application, serve
 from tests.support import scenes
 from tests.support.builders.histories import settings
 

@@ -16,7 +16,7 @@ from retentiond.errors import KafkaUnavailable
 from retentiond.kafka.interface import LogDir, LogDirs, OffsetBound
 from retentiond.model import Failure, Reason, TopicPartition, Verdict
 from retentiond.spark.session import SparkSessions
-from retentiond.tell.pressure import say_relief
+from retentiond.tell.figures.pressure import say_relief
 from retentiond.tell.report import CycleReport
 from tests.contract.real import TIMEOUT_S, RealDriver
 from tests.support.brokers.command import Document

@@ -15,9 +15,9 @@ from retentiond.kafka.interface import GroupMembers, OffsetBound
 from retentiond.model import GroupKind, Reason, TopicPartition, Verdict
 from retentiond.snapshot import Snapshot
 from retentiond.spark.session import SparkSessions
-from retentiond.tell.first_look import FirstLook
-from retentiond.tell.starting_config import Origin, starting_config
-from retentiond.tell.unseen_readers import unseen_readers
+from retentiond.tell.first_look.look import FirstLook
+from retentiond.tell.first_look.starting_config import Origin, starting_config
+from retentiond.tell.first_look.unseen_readers import unseen_readers
 from tests.contract.real import RealDriver
 from tests.support.brokers.cycles import Retentiond, told
 from tests.support.brokers.examined import about, examined

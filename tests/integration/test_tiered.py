@@ -20,7 +20,7 @@ from retentiond.formatting import say_estimate
 from retentiond.kafka.interface import OffsetBound
 from retentiond.model import TopicPartition
 from retentiond.spark.session import SparkSessions
-from retentiond.tell.answers import TopicAnswer
+from retentiond.tell.figures.answers import TopicAnswer
 from retentiond.tell.report import CycleReport
 from retentiond.tools.delete_records.bounds import Bounds, every_partition, work_out
 from tests.contract.real import TIMEOUT_S, RealDriver

@@ -27,9 +27,9 @@ from retentiond.model import DeletionOutcome, Outcome, Reason
 from retentiond.state.operator_actions import Pause, remove_pause, write_pause
 from retentiond.state.state import LastComplete, write_last_complete
 from retentiond.tell import logs
-from retentiond.tell.metrics import Metrics
+from retentiond.tell.metrics.registry import Metrics
 from retentiond.tell.report import CycleReport, figures
-from retentiond.tell.web import STUCK_S
+from retentiond.tell.web.server import STUCK_S
 from tests.support.builders.daemons import Bench, Step, live, settings, until
 from tests.support.builders.reports import outcome, report, row
 from tests.support.certificates import Authority

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from retentiond.tell.metric import HISTOGRAM
-from retentiond.tell.metrics import ALL
+from retentiond.tell.metrics.definition import HISTOGRAM
+from retentiond.tell.metrics.registry import ALL
 from tests.support.prometheus import DEPLOYED, ROOT, tool
 
 RULE_FILES = ("recording_rules.yml", "alerts.yml")

@@ -23,11 +23,11 @@ from retentiond.formatting import (
     shell_argument,
 )
 from retentiond.model import PlanRow
-from retentiond.tell.answers import SimilarPartitions, TopicAnswer, say_trials
 from retentiond.tell.explain.evidence import COMMITTED
 from retentiond.tell.explain.explanation import Explanation, TopicExplanation
-from retentiond.tell.group_answers import GroupAnswer
-from retentiond.tell.kept_records import KEPT_BY_AGE, KeptRecords
+from retentiond.tell.figures.answers import SimilarPartitions, TopicAnswer, say_trials
+from retentiond.tell.figures.group_answers import GroupAnswer
+from retentiond.tell.figures.kept_records import KEPT_BY_AGE, KeptRecords
 from retentiond.tell.reasons import UNSEEN_READERS_NOTE, say_compacted, say_groups_only, short
 from retentiond.tell.report import CycleReport
 

@@ -27,13 +27,18 @@ from retentiond.formatting import (
     say_share,
 )
 from retentiond.model import Verdict
-from retentiond.tell.answers import ClusterAnswer, TopicAnswer
-from retentiond.tell.first_look import FirstLook, first_look_document
-from retentiond.tell.kept_records import KEPT_BY_AGE, NOTHING_STORED, KeptBecause, KeptRecords
-from retentiond.tell.pressure import suggest_pressure
+from retentiond.tell.figures.answers import ClusterAnswer, TopicAnswer
+from retentiond.tell.figures.kept_records import (
+    KEPT_BY_AGE,
+    NOTHING_STORED,
+    KeptBecause,
+    KeptRecords,
+)
+from retentiond.tell.figures.pressure import suggest_pressure
+from retentiond.tell.first_look.look import FirstLook, first_look_document
+from retentiond.tell.first_look.unseen_readers import UnseenReaders
 from retentiond.tell.reasons import UNSEEN_READERS_NOTE, short
 from retentiond.tell.report import CycleReport
-from retentiond.tell.unseen_readers import UnseenReaders
 
 MOST_TOPICS = 100
 """How many topics a table has, the first ones; JSON has all."""

@@ -27,13 +27,13 @@ from retentiond.formatting import (
     say_stored,
 )
 from retentiond.model import Verdict
-from retentiond.tell.answers import say_trials
+from retentiond.tell.figures.answers import say_trials
 from retentiond.tell.reasons import UNSEEN_READERS_NOTE
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from retentiond.tell.answers import PartitionAnswer, TopicAnswer
+    from retentiond.tell.figures.answers import PartitionAnswer, TopicAnswer
     from retentiond.tell.report import CycleReport
 
 STYLES = {Verdict.DELETE: "green", Verdict.NOTHING: "dim", Verdict.HOLD: "yellow"}

@@ -26,7 +26,7 @@ from retentiond.tell.explain.sentences import (
     Ahead,
     BrokerConfigs,
 )
-from retentiond.tell.group_answers import TopicReader
+from retentiond.tell.figures.group_answers import TopicReader
 from retentiond.tell.report import CycleReport
 
 

@@ -15,11 +15,11 @@ from retentiond.disks.pressure import say_log_dir
 from retentiond.formatting import rfc3339
 from retentiond.model import PlanRow
 from retentiond.snapshot import PartitionReading, TopicReading
-from retentiond.tell.answers import PartitionAnswer, SimilarPartitions, TopicAnswer
 from retentiond.tell.explain.evidence import ExplainedPlan, topic_readers
 from retentiond.tell.explain.sentences import cleaner_intervals, on_disk, stalled_by
-from retentiond.tell.group_answers import GroupAnswer, group_answers
-from retentiond.tell.pressure import say_pressure_on, say_pressure_on_topic
+from retentiond.tell.figures.answers import PartitionAnswer, SimilarPartitions, TopicAnswer
+from retentiond.tell.figures.group_answers import GroupAnswer, group_answers
+from retentiond.tell.figures.pressure import say_pressure_on, say_pressure_on_topic
 from retentiond.tell.reasons import remedy
 from retentiond.tell.report import partition_document
 

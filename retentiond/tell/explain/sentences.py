@@ -9,7 +9,7 @@ from retentiond.disks.broker_disks import DiskReport
 from retentiond.formatting import MINUTE_MS, say_about, say_bytes
 from retentiond.kafka.interface import TopicConfig
 from retentiond.model import Failure, Verdict
-from retentiond.tell.answers import PartitionAnswer
+from retentiond.tell.figures.answers import PartitionAnswer
 
 CHECK_INTERVAL = "log.retention.check.interval.ms"
 

@@ -22,7 +22,7 @@ from retentiond.kafka.interface import NOT_ANSWERED, Kafka
 from retentiond.memory.remembered import GroupOnTopic
 from retentiond.model import Failure, PlanRow
 from retentiond.snapshot import NOWHERE, Integers, Snapshot, TopicReading, partitions_of, topics_of
-from retentiond.tell.group_answers import LagReport
+from retentiond.tell.figures.group_answers import LagReport
 from retentiond.tell.lag.positions import (
     Booleans,
     CommittedPositions,

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from retentiond.formatting import label, parse_time
 from retentiond.memory.remembered import RememberedReader
 from retentiond.model import PlanRow, Verdict
-from retentiond.tell.answers import PartitionAnswer, SimilarPartitions, TopicAnswer
-from retentiond.tell.group_answers import (
+from retentiond.tell.figures.answers import PartitionAnswer, SimilarPartitions, TopicAnswer
+from retentiond.tell.figures.group_answers import (
     GroupAnswer,
     GroupOnTopics,
     TopicReader,
     group_answers,
     group_on_topics,
 )
-from retentiond.tell.kept_records import cause
+from retentiond.tell.figures.kept_records import cause
 from retentiond.tell.page.overview import Paged, paged
 from retentiond.tell.page.pictures import BarSegment, bar, mark, records_by_kind
 from retentiond.tell.report import CycleReport

@@ -13,12 +13,12 @@ from retentiond.disks.log_dirs import LogDirCapacity
 from retentiond.formatting import say_bytes, say_many
 from retentiond.model import Outcome, Verdict
 from retentiond.state.operator_actions import Pause
-from retentiond.tell.answers import ClusterAnswer, PartitionAnswer, TopicAnswer, say_trials
-from retentiond.tell.kept_records import known_bytes, total_stored
+from retentiond.tell.figures.answers import ClusterAnswer, PartitionAnswer, TopicAnswer, say_trials
+from retentiond.tell.figures.kept_records import known_bytes, total_stored
+from retentiond.tell.figures.pressure import say_relief
 from retentiond.tell.page.pictures import BarSegment, bar, records_by_kind
-from retentiond.tell.pressure import say_relief
 from retentiond.tell.report import CycleReport
-from retentiond.tell.web import DaemonStatus
+from retentiond.tell.web.server import DaemonStatus
 
 GOOD, INFO, WARN, BAD = "good", "info", "warn", "bad"
 """How much a finding matters."""

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from retentiond.model import PlanRow, Reason
-from retentiond.tell.answers import PartitionAnswer, TopicAnswer
-from retentiond.tell.kept_records import KEPT_BY_AGE, KeptBecause
+from retentiond.tell.figures.answers import PartitionAnswer, TopicAnswer
+from retentiond.tell.figures.kept_records import KEPT_BY_AGE, KeptBecause
 
 GO, UNREAD, HELD, YOUNG = "go", "unread", "held", "young"
 """Kinds of records, in the order of a log: records that go, records that a group has yet to read,

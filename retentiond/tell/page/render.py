@@ -29,8 +29,8 @@ from retentiond.formatting import (
     shell_word,
 )
 from retentiond.model import Verdict
-from retentiond.tell.answers import say_trials
-from retentiond.tell.kept_records import cause
+from retentiond.tell.figures.answers import say_trials
+from retentiond.tell.figures.kept_records import cause
 from retentiond.tell.page.details import address
 from retentiond.tell.reasons import UNSEEN_READERS_NOTE, remedy, say_groups_only, short
 

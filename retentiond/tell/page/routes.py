@@ -24,7 +24,7 @@ from retentiond.state.operator_actions import read_pause
 from retentiond.tell.page import details, overview, recent
 from retentiond.tell.page.render import environment, load_assets, route
 from retentiond.tell.report import CycleReport
-from retentiond.tell.web import DaemonStatus
+from retentiond.tell.web.server import DaemonStatus
 
 HEADERS = {
     "content-type": "text/html; charset=utf-8",

@@ -20,7 +20,7 @@ from retentiond.memory.remembered import Remembered
 from retentiond.state.operator_actions import Pause, read_pause
 from retentiond.state.state import check_stored, try_state
 from retentiond.state.state_dir import holder_of
-from retentiond.tell.listening import bound_socket
+from retentiond.tell.web.listening import bound_socket
 from retentiond.tools.doctor.finding import Finding, Level, ok
 
 TIMEOUT_S = 2.0

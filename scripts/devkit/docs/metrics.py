@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from retentiond.tell.metric import Definition
-from retentiond.tell.metrics import ALL
+from retentiond.tell.metrics.definition import Definition
+from retentiond.tell.metrics.registry import ALL
 
 HEAD = """# Metrics
 

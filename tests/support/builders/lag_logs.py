@@ -10,7 +10,7 @@ from retentiond.kafka.interface import LogRange
 from retentiond.memory.remembered import GroupOnTopic
 from retentiond.model import Failure, TopicPartition
 from retentiond.snapshot import PartitionReading, Snapshot
-from retentiond.tell.group_answers import LagReport
+from retentiond.tell.figures.group_answers import LagReport
 from retentiond.tell.lag.margins import LagReader
 from tests.support.builders.guard_readings import Commits, Reading, deletions, group, topic
 from tests.support.fakes.log import FakePartition

@@ -22,7 +22,7 @@ from retentiond.state.groups import GroupMemory
 from retentiond.state.groups_lookup import recall
 from retentiond.state.groups_rows import KEEP_READER, rows_of
 from retentiond.state.operator_actions import actions_in
-from retentiond.tell.metrics import Metrics
+from retentiond.tell.metrics.registry import Metrics
 from retentiond.tell.report import group_states
 from tests.support import oracle
 from tests.support.builders.gather_worlds import healthy

@@ -11,7 +11,7 @@ import yaml
 
 from devkit.dashboard.dashboard import text
 from devkit.dashboard.panels import DAEMON
-from retentiond.tell.metrics import ALL
+from retentiond.tell.metrics.registry import ALL
 from tests.support.dashboard import (
     FILE,
     choices,

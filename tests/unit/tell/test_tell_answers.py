@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from retentiond.disks.broker_disks import DiskReport
 from retentiond.model import PlanRow, Reason, TopicPartition
-from retentiond.tell.answers import ClusterAnswer, TopicAnswer
-from retentiond.tell.kept_records import KEPT_BY_AGE, KeptBecause
+from retentiond.tell.figures.answers import ClusterAnswer, TopicAnswer
+from retentiond.tell.figures.kept_records import KEPT_BY_AGE, KeptBecause
 from tests.support.builders.first_looks import on_disk, rest
 from tests.support.builders.reports import report, row, unreadable
 

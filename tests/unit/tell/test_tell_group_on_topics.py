@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from retentiond.model import GroupKind, Reason
-from retentiond.tell.group_answers import TopicReader, group_on_topics
+from retentiond.tell.figures.group_answers import TopicReader, group_on_topics
 from tests.support import scenes
 
 HOLD = Reason.GROUP_WITHOUT_COMMIT

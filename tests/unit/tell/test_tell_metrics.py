@@ -24,11 +24,11 @@ from retentiond.kafka.interface import LOOK_TO_REQUEST, THROTTLED
 from retentiond.memory.remembered import GroupOnTopic
 from retentiond.model import DeletionOutcome, Outcome, PlanRow, Reason, TopicPartition
 from retentiond.state.state import LastComplete
-from retentiond.tell.coverage import Coverage
-from retentiond.tell.group_answers import LagReport
-from retentiond.tell.metric import INFO, Definition
-from retentiond.tell.metrics import ALL, Metrics
-from retentiond.tell.standing import Standing
+from retentiond.tell.figures.coverage import Coverage
+from retentiond.tell.figures.group_answers import LagReport
+from retentiond.tell.figures.standing import Standing
+from retentiond.tell.metrics.definition import INFO, Definition
+from retentiond.tell.metrics.registry import ALL, Metrics
 from tests.support.builders.daemons import settings
 from tests.support.builders.reports import (
     PLANNED_AT_MS,

@@ -9,7 +9,7 @@ import pytest
 from retentiond.config import TopicPolicy
 from retentiond.disks.pressure import LogDirRelief, PressedLogDir
 from retentiond.model import PlanRow, Reason
-from retentiond.tell.pressure import say_pressure_on, say_relief
+from retentiond.tell.figures.pressure import say_pressure_on, say_relief
 from tests.support.builders.reports import row
 
 LOG_DIR = PressedLogDir(1, "/data", 10_240, 1_024, 2_560)

@@ -9,13 +9,13 @@ import pytest
 
 from retentiond.model import GroupKind
 from retentiond.snapshot import VANISHED, GroupReading
-from retentiond.tell.unseen_readers import (
+from retentiond.tell.first_look.unseen_readers import (
     NOTHING_UNSEEN,
     UNLIMITED_MS,
     unlimited_topics,
     unseen_readers,
 )
-from retentiond.tell.well_known_topics import system_of
+from retentiond.tell.first_look.well_known_topics import system_of
 from tests.support.builders import guard_readings
 
 

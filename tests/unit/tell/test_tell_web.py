@@ -16,11 +16,11 @@ from prometheus_client.registry import CollectorRegistry
 
 from retentiond.errors import ConfigError
 from retentiond.model import Outcome
-from retentiond.tell import web
-from retentiond.tell.exposition import Exposition
-from retentiond.tell.metrics import Metrics
+from retentiond.tell.metrics.exposition import Exposition
+from retentiond.tell.metrics.registry import Metrics
 from retentiond.tell.report import CycleReport
-from retentiond.tell.web import DaemonStatus, Server, application
+from retentiond.tell.web import server as web
+from retentiond.tell.web.server import DaemonStatus, Server, application
 from tests.support.builders.reports import PLANNED_AT_MS, outcome, report, row, turned_down
 from tests.support.waiting import eventually
 

@@ -10,7 +10,7 @@ import pytest
 from retentiond.formatting import say_ranges
 from retentiond.model import Reason, Verdict
 from retentiond.tell.explain.explanation import explained, explanation_document, topic_document
-from retentiond.tell.kept_records import KEPT_BY_AGE, KeptBecause
+from retentiond.tell.figures.kept_records import KEPT_BY_AGE, KeptBecause
 from tests.support.builders.explained_plans import alone, evidence, only, remember, with_bytes
 from tests.support.builders.gather_worlds import HOUR_MS, ORDERS_1, config, entry, healthy
 from tests.support.fakes import FakeCluster, Transaction

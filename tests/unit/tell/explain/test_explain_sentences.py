@@ -11,7 +11,6 @@ from retentiond.disks.broker_disks import NO_DISKS, DiskReport
 from retentiond.disks.stuck import Stuck, StuckCause
 from retentiond.kafka.interface import TopicConfig
 from retentiond.model import Failure, Reason, TopicPartition
-from retentiond.tell.answers import PartitionAnswer
 from retentiond.tell.explain.evidence import dated_ahead
 from retentiond.tell.explain.sentences import (
     CHECK_INTERVAL,
@@ -22,6 +21,7 @@ from retentiond.tell.explain.sentences import (
     on_disk,
     stalled_by,
 )
+from retentiond.tell.figures.answers import PartitionAnswer
 from tests.support.builders.explained_plans import evidence, only, remember
 from tests.support.builders.gather_worlds import HOUR_MS, config, entry
 from tests.support.builders.reports import row

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from retentiond.disks.broker_disks import NO_DISKS
 from retentiond.model import Reason
-from retentiond.tell.answers import PartitionAnswer
+from retentiond.tell.figures.answers import PartitionAnswer
 from retentiond.tell.page.overview import PAGE_ROWS, paged
 from retentiond.tell.page.pictures import RECORD_KINDS, bar, mark, records_by_kind
 from tests.support.scenes import partition

@@ -12,12 +12,12 @@ from prometheus_client.registry import Collector, CollectorRegistry
 from retentiond.config import Config
 from retentiond.kafka.interface import LOOK_TO_REQUEST, THROTTLED
 from retentiond.state.state import LastComplete
-from retentiond.tell import daemon_metrics
-from retentiond.tell.cycle_metrics import CYCLE_METRICS, CycleFigures, Totals
-from retentiond.tell.daemon_metrics import DAEMON_METRICS, OBSERVED, DaemonFigures
-from retentiond.tell.metric import Definition
+from retentiond.tell.figures.standing import HeldFor, HeldSince
+from retentiond.tell.metrics import daemon as daemon_metrics
+from retentiond.tell.metrics.cycle import CYCLE_METRICS, CycleFigures, Totals
+from retentiond.tell.metrics.daemon import DAEMON_METRICS, OBSERVED, DaemonFigures
+from retentiond.tell.metrics.definition import Definition
 from retentiond.tell.report import CycleReport
-from retentiond.tell.standing import HeldFor, HeldSince
 
 ALL: tuple[Definition[Any], ...] = (*OBSERVED, *DAEMON_METRICS, *CYCLE_METRICS)
 """All metrics, in the order of the documentation."""

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from retentiond.cli.forget import NamedKind, forget_one, forget_vanished
 from retentiond.cli.options import (
     ConfigPath,
     Confirmed,
@@ -28,6 +27,7 @@ from retentiond.cli.output.printing import (
     progress,
     say,
 )
+from retentiond.cli.state.forget import NamedKind, forget_one, forget_vanished
 from retentiond.errors import KafkaUnavailable, RetentiondError, UsageError
 from retentiond.formatting import printable, say_many
 from retentiond.state.operator_actions import action_now, record_action

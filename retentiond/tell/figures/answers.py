@@ -1,8 +1,8 @@
 """Every figure about a plan, computed once and named once.
 
 In come the rows of a plan, their outcomes, and what is known of the disks; out go answers by
-partition, by topic and for the cluster (`retentiond.tell.group_answers` has those by group). Table,
-JSON, page, explanation, first look, metrics and log line only show them.
+partition, by topic and for the cluster (`group_answers` has those by group). Table, JSON, page,
+explanation, first look, metrics and log line only show them.
 
 Two words mean the same everywhere. *Records* are the records that a plan deletes, as in `PlanRow`.
 *Log records* are all offsets between log start offset and high watermark; a compacted topic has
@@ -20,7 +20,7 @@ from retentiond.disks.broker_disks import DiskReport
 from retentiond.disks.stuck import Stuck
 from retentiond.formatting import say_many, say_names
 from retentiond.model import DeletionOutcome, Outcome, PlanRow, TopicPartition, Verdict
-from retentiond.tell.kept_records import (
+from retentiond.tell.figures.kept_records import (
     NOTHING_STORED,
     KeptRecords,
     Stored,
@@ -30,8 +30,8 @@ from retentiond.tell.kept_records import (
     summed_by_keeper,
     total_stored,
 )
+from retentiond.tell.first_look.well_known_topics import KnownSystem, system_of
 from retentiond.tell.reasons import MOST_TOPICS, say_compacted, say_groups_only, short
-from retentiond.tell.well_known_topics import KnownSystem, system_of
 
 
 @dataclass(frozen=True, slots=True)

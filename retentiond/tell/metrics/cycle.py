@@ -14,9 +14,9 @@ from retentiond.disks.stuck import StuckCause
 from retentiond.formatting import label
 from retentiond.memory.remembered import GroupOnTopic
 from retentiond.model import Outcome, PlanRow, Reason
-from retentiond.tell.answers import TopicAnswer
-from retentiond.tell.metric import COUNTER, GAUGE, Definition, Samples
-from retentiond.tell.pressure import MOST_KEEPERS
+from retentiond.tell.figures.answers import TopicAnswer
+from retentiond.tell.figures.pressure import MOST_KEEPERS
+from retentiond.tell.metrics.definition import COUNTER, GAUGE, Definition, Samples
 from retentiond.tell.report import CycleReport
 
 

@@ -1,6 +1,6 @@
 """What a metric is: its name, type, labels and help, and the function that gives its values.
 
-The tables of all metrics are `retentiond.tell.daemon_metrics` and `retentiond.tell.cycle_metrics`.
+The tables of all metrics are `retentiond.tell.metrics.daemon` and `retentiond.tell.metrics.cycle`.
 docs/metrics.md is generated from them.
 """
 

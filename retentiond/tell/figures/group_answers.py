@@ -13,8 +13,14 @@ from functools import cached_property
 
 from retentiond.memory.remembered import GroupOnTopic
 from retentiond.model import GroupKind
-from retentiond.tell.answers import ClusterAnswer, TopicAnswer
-from retentiond.tell.kept_records import KeptRecords, Stored, known_bytes, total, total_stored
+from retentiond.tell.figures.answers import ClusterAnswer, TopicAnswer
+from retentiond.tell.figures.kept_records import (
+    KeptRecords,
+    Stored,
+    known_bytes,
+    total,
+    total_stored,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,10 +29,10 @@ from retentiond.config.no_policy import UnreadableFile
 from retentiond.errors import ConfigError
 from retentiond.formatting import printable
 from retentiond.tell import logs
-from retentiond.tell.exposition import Exposition
-from retentiond.tell.listening import bound_socket
+from retentiond.tell.metrics.exposition import Exposition
 from retentiond.tell.report import CycleReport, document
-from retentiond.tell.web_security import BasicAuth, Certificate
+from retentiond.tell.web.listening import bound_socket
+from retentiond.tell.web.security import BasicAuth, Certificate
 
 READY_INTERVALS = 3
 """The daemon is ready if a cycle with complete evidence began within so many intervals, or within

@@ -20,10 +20,10 @@ from retentiond.kafka.interface import INTERNAL_TOPICS
 from retentiond.kafka.settings.logins import AWS_MECHANISM, REGION
 from retentiond.kafka.settings.properties import PROPERTIES, ClientSettings
 from retentiond.model import Reason
-from retentiond.tell.answers import TopicAnswer
-from retentiond.tell.kept_records import KeptRecords
+from retentiond.tell.figures.answers import TopicAnswer
+from retentiond.tell.figures.kept_records import KeptRecords
+from retentiond.tell.first_look.unseen_readers import NOTHING_UNSEEN, UnseenReaders
 from retentiond.tell.report import CycleReport, document
-from retentiond.tell.unseen_readers import NOTHING_UNSEEN, UnseenReaders
 
 
 def first_look(
