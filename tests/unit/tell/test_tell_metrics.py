@@ -38,6 +38,7 @@ from tests.support.builders.reports import (
     turned_down,
     unreadable,
 )
+from tests.support.golden import Golden
 from tests.support.prometheus import tool
 
 BUILD = {"version": "1.2.3", "spark_version": "4.3.0", "librdkafka_version": "2.16.0"}
@@ -72,32 +73,46 @@ def seen(
 BILLING = GroupOnTopic("billing", "orders")
 
 
+def rows() -> list[PlanRow]:
+    """Of orders, which is on trial and has an owner, one partition is known, one lacks its commit,
+    one has a commit beyond its end, and one can't be read; nor can anything of payments."""
+    known = replace(row("orders"), predicted_bytes=400, predicted_remote_bytes=8000)
+    of_orders = [
+        known,
+        replace(known, partition=1, min_committed_offset=None),
+        replace(known, partition=2, min_committed_offset=201),
+        replace(unreadable("orders"), partition=3),
+    ]
+    return [
+        *(replace(each, owner="payments", dry_run=True) for each in of_orders),
+        unreadable("payments"),
+        replace(row("refunds", 0), predicted_bytes=1),
+        row("refunds", 1),
+        row("views", 0, Reason.NO_GROUP),
+        row("views", 1, Reason.TOO_YOUNG),
+        row("zones", reason=Reason.GROUP_WITHOUT_COMMIT),
+    ]
+
+
 @pytest.fixture
 def full(metrics: Metrics, registry: CollectorRegistry) -> CollectorRegistry:
     """One in which every metric has a series."""
     at = TopicPartition("orders", 0)
     disk = DiskReport(
-        size_bytes={at: 1000},
-        topic_bytes={"orders": 1000, "clicks": 70},
+        size_bytes={TopicPartition("orders", number): 1000 for number in range(4)},
+        topic_bytes={"orders": 4000, "clicks": 70},
         remote_bytes={at: 9000},
-        stuck=(Stuck(at, StuckCause.FUTURE_REPLICA, "why"),),
-        orphans=(Orphans(1, "/kafka", 0, 0),),
-        space=(LogDirCapacity(1, "/kafka", 100, 40),),
+        stuck=(
+            Stuck(at, StuckCause.FUTURE_REPLICA, "why"),
+            Stuck(TopicPartition("orders", 1), StuckCause.FUTURE_REPLICA, "why"),
+            Stuck(TopicPartition("orders", 1), StuckCause.RETENTION_OVERDUE, "why"),
+        ),
+        orphans=(Orphans(1, "/kafka", 0, 0), Orphans(2, "/kafka", 3, 700)),
+        space=(LogDirCapacity(1, "/kafka", 100, 40), LogDirCapacity(2, "/kafka", 100, 80)),
         until_full_s={(1, "/kafka"): 3600.5},
         relief=(LogDirRelief(PressedLogDir(1, "/kafka", 100, 40, 60), 5, 15, {"billing": 30}, {}),),
     )
-    rows = [
-        replace(
-            row("orders"),
-            predicted_bytes=400,
-            predicted_remote_bytes=8000,
-            owner="payments",
-            dry_run=True,
-        )
-    ]
     unread = LagReport({BILLING: 50}, {BILLING: 60.5})
-    rows.append(row("views", reason=Reason.NO_GROUP))
-    rows.append(row("zones", reason=Reason.GROUP_WITHOUT_COMMIT))
     stand = Standing(
         {"orders": 3_600_000},
         {"billing": 1_500},
@@ -105,16 +120,18 @@ def full(metrics: Metrics, registry: CollectorRegistry) -> CollectorRegistry:
         {"billing": True, "old": False},
     )
     cycle = replace(
-        report(rows, [outcome("orders")]),
+        report(rows(), [outcome("refunds", 0), outcome("refunds", 1, Outcome.FAILED)]),
         disk=disk,
         lag=unread,
         standing=stand,
         coverage=Coverage({"": 1}, frozenset({"clicks", "new"}), {("payments", "only"): 2}),
         clock_skew_ms=1_500,
     )
+    metrics.observe_config(settings(schedule={"interval": "90s"}))
     metrics.observe_cycle(cycle)
-    metrics.observe_request("list_offsets", "ok", 0.01)
-    metrics.observe_config(settings())
+    for api in ("list_offsets", LOOK_TO_REQUEST, THROTTLED):
+        metrics.observe_request(api, "ok", 0.5)
+    metrics.observe_request("list_offsets", "failed", 30.0)
     daemon = metrics.daemon
     daemon.is_ready = lambda: True
     daemon.audit_log_bytes = daemon.state_dir_usable_bytes = lambda: 9
@@ -123,6 +140,24 @@ def full(metrics: Metrics, registry: CollectorRegistry) -> CollectorRegistry:
     daemon.dropped_log_lines = lambda: 3
     daemon.unreadable = [UnreadableFile.because_of(ConfigError("bad"), "pay.yaml", "payments")]
     return registry
+
+
+def scraped(registry: CollectorRegistry) -> str:
+    """Without types and descriptions, which docs/metrics.md has, buckets, and times of creation."""
+    lines = generate_latest(registry).decode().splitlines()
+    left_out = ("#", "_bucket{", "_created{", "_created ")
+    return "\n".join(each for each in lines if not any(part in each for part in left_out))
+
+
+def test_what_is_scraped_before_the_first_cycle_after_it_and_after_one_that_knows_little(
+    metrics: Metrics, registry: CollectorRegistry, golden: Golden, request: pytest.FixtureRequest
+) -> None:
+    """tests/golden/metrics: what is not known has no series, and what no longer holds has none."""
+    golden("metrics/before-the-first-cycle.txt", scraped(registry))
+    request.getfixturevalue("full")
+    golden("metrics/after-a-cycle.txt", scraped(registry))
+    metrics.observe_cycle(report([row("orders"), row("views", 0, Reason.EMPTY)]))
+    golden("metrics/after-a-poor-cycle.txt", scraped(registry))
 
 
 def test_every_metric_has_a_series_as_it_is_defined(full: CollectorRegistry) -> None:
@@ -143,31 +178,6 @@ def _family(of: Definition[Any]) -> str:
     """A gauge that tells names, and an info, are both called ``_info`` by a query."""
     name = of.name.removesuffix("_total")
     return name.removesuffix("_info") if of.type == INFO else name
-
-
-def test_what_groups_have_not_read_is_shown_by_topic_and_group(full: CollectorRegistry) -> None:
-    name = "retentiond_binding_group_lag_records"
-    assert series(full, name) == {("billing", "orders"): 50}
-    assert series(full, "retentiond_forced_retention_margin_seconds") == {
-        ("billing", "orders"): 60.5
-    }
-
-
-def test_the_build_is_one_series_with_all_versions(
-    metrics: Metrics, registry: CollectorRegistry
-) -> None:
-    assert registry.get_sample_value("retentiond_build_info", BUILD) == 1
-
-
-def test_before_the_first_cycle_the_counters_of_cycles_stand_at_zero(
-    metrics: Metrics, registry: CollectorRegistry
-) -> None:
-    assert series(registry, "retentiond_cycles_total") == {
-        ("ok",): 0,
-        ("incomplete",): 0,
-        ("failed",): 0,
-    }
-    assert registry.get_sample_value("retentiond_last_complete_cycle_timestamp_seconds") == 0
 
 
 def test_cycles_are_counted_by_result(metrics: Metrics, registry: CollectorRegistry) -> None:
@@ -244,13 +254,6 @@ def test_the_cluster_has_the_operator_s_name_and_its_id_once_it_is_known(
     assert cluster(registry) == {"cluster_id": "cluster-a", "kafka_cluster": "orders"}
 
 
-def test_the_interval_in_force_is_shown(metrics: Metrics, registry: CollectorRegistry) -> None:
-    for written, seconds in (("90s", 90), ("6h", 21_600)):
-        metrics.observe_config(settings(schedule={"interval": written}))
-        interval = registry.get_sample_value("retentiond_schedule_interval_seconds")
-        assert interval == seconds
-
-
 def test_a_dry_run_is_known_before_the_first_cycle_and_from_then_on_by_the_last_one(
     metrics: Metrics, registry: CollectorRegistry
 ) -> None:
@@ -271,71 +274,6 @@ def test_a_pause_is_known_before_the_first_cycle_and_from_then_on_by_the_last_on
     assert registry.get_sample_value("retentiond_paused") == 0
     metrics.observe_cycle(report(paused="paused: incident 4711"))
     assert registry.get_sample_value("retentiond_paused") == 1
-
-
-def test_a_cycle_is_timed_by_step_and_as_a_whole(
-    metrics: Metrics, registry: CollectorRegistry
-) -> None:
-    metrics.observe_cycle(report())
-    metrics.observe_cycle(report())
-    name = "retentiond_cycle_duration_seconds"
-    assert series(registry, f"{name}_count") == {
-        (step,): 2 for step in ("gather", "decide", "guard", "delete", "record", "all")
-    }
-    assert series(registry, f"{name}_sum") == {
-        ("gather",): 1.0,
-        ("decide",): 0.5,
-        ("guard",): 0.25,
-        ("delete",): 0.125,
-        ("record",): 0.0625,
-        ("all",): 1.9375,
-    }
-
-
-def test_requests_to_kafka_are_timed_by_api_and_result(
-    metrics: Metrics, registry: CollectorRegistry
-) -> None:
-    metrics.observe_request("list_offsets", "ok", 0.2)
-    metrics.observe_request("list_offsets", "failed", 30.0)
-    name = "retentiond_kafka_request_duration_seconds"
-    assert series(registry, f"{name}_sum") == {
-        ("list_offsets", "ok"): 0.2,
-        ("list_offsets", "failed"): 30.0,
-    }
-
-
-def test_offsets_are_shown_by_partition(metrics: Metrics, registry: CollectorRegistry) -> None:
-    seen(metrics, [row("orders", 3)])
-    labels = {"topic": "orders", "partition": "3"}
-    assert {
-        name: registry.get_sample_value(f"retentiond_{name}", labels)
-        for name in ("log_start_offset", "high_watermark", "min_committed_offset", "cutoff_offset")
-    } == {
-        "log_start_offset": 10,
-        "high_watermark": 200,
-        "min_committed_offset": 100,
-        "cutoff_offset": 100,
-    }
-
-
-@pytest.mark.parametrize(
-    "name", ["log_start_offset", "high_watermark", "min_committed_offset", "cutoff_offset"]
-)
-def test_an_unknown_offset_is_no_series_and_not_zero(
-    metrics: Metrics, registry: CollectorRegistry, name: str
-) -> None:
-    seen(metrics, [row("orders"), unreadable("payments")])
-    assert {topic for _, topic in series(registry, f"retentiond_{name}")} == {"orders"}
-
-
-def test_what_a_topic_has_is_shown_as_far_as_it_is_known(
-    metrics: Metrics, registry: CollectorRegistry
-) -> None:
-    beyond = replace(row("orders", 2), min_committed_offset=201)
-    rows = [row("orders", 0), replace(row("orders", 1), min_committed_offset=None), beyond]
-    seen(metrics, [*rows, replace(unreadable("orders"), partition=3), unreadable("payments")])
-    assert series(registry, "retentiond_log_records") == {("orders",): 3 * 190}
-    assert series(registry, "retentiond_slowest_group_lag_records") == {("orders",): 100}
 
 
 def test_without_series_by_partition_all_others_are_the_same(
@@ -360,35 +298,6 @@ def test_without_series_by_partition_all_others_are_the_same(
 
 def _has_partitions(samples: Iterable[Sample]) -> bool:
     return any("partition" in sample.labels for sample in samples)
-
-
-def test_partitions_are_counted_by_verdict_and_reason(
-    metrics: Metrics, registry: CollectorRegistry
-) -> None:
-    seen(
-        metrics,
-        [
-            row("orders", 0),
-            row("orders", 1),
-            row("orders", 2, Reason.TOO_YOUNG),
-            row("payments", 0, Reason.NO_GROUP),
-        ],
-    )
-    assert series(registry, "retentiond_partitions") == {
-        ("consumed", "orders", "delete"): 2,
-        ("too_young", "orders", "nothing"): 1,
-        ("no_group", "payments", "hold"): 1,
-    }
-
-
-def test_groups_are_counted_by_kind_and_state(
-    metrics: Metrics, registry: CollectorRegistry
-) -> None:
-    seen(metrics, [])
-    assert series(registry, "retentiond_groups") == {
-        ("classic", "empty"): 1,
-        ("consumer", "live"): 2,
-    }
 
 
 def test_deletions_and_their_records_add_up_over_cycles(
@@ -417,16 +326,6 @@ def test_only_what_is_proven_counts_as_deleted(
         (each.value, "orders"): int(each is what) for each in Outcome
     }
     assert series(registry, "retentiond_reclaimable_records") == {("orders",): 90}
-
-
-def test_only_a_topic_with_an_owner_has_a_series_of_it(
-    metrics: Metrics, registry: CollectorRegistry
-) -> None:
-    owned = [replace(row("orders", each), owner="payments") for each in (0, 1)]
-    seen(metrics, [*owned, row("clicks")])
-    assert series(registry, "retentiond_topic_owner_info") == {("payments", "orders"): 1}
-    seen(metrics, [row("orders")])
-    assert series(registry, "retentiond_topic_owner_info") == {}
 
 
 def test_a_topic_on_trial_has_a_series_unless_the_whole_daemon_is_dry(
@@ -469,14 +368,6 @@ def test_a_topic_that_is_gone_leaves_no_series(
     assert series(registry, "retentiond_records_deleted_total") == {("payments",): 90}
 
 
-def test_a_verdict_that_no_longer_holds_leaves_no_series(
-    metrics: Metrics, registry: CollectorRegistry
-) -> None:
-    seen(metrics, [row("orders", reason=Reason.NO_GROUP)])
-    seen(metrics, [row("orders", reason=Reason.EMPTY)])
-    assert series(registry, "retentiond_partitions") == {("empty", "orders", "nothing"): 1}
-
-
 def test_after_a_failed_cycle_the_last_plan_stays_on_show(
     metrics: Metrics, registry: CollectorRegistry
 ) -> None:
@@ -485,113 +376,11 @@ def test_after_a_failed_cycle_the_last_plan_stays_on_show(
     assert series(registry, "retentiond_high_watermark") == {("0", "orders"): 200}
 
 
-def test_bytes_show_by_topic_and_are_absent_where_they_are_not_known(
-    metrics: Metrics, registry: CollectorRegistry
-) -> None:
-    rows = [
-        replace(row("orders", 0), predicted_bytes=400),
-        replace(row("orders", 1), predicted_bytes=200),
-        row("orders", 2, Reason.NOT_CONSUMED),
-        replace(row("refunds", 0), predicted_bytes=1),
-        row("refunds", 1),
-        row("views", reason=Reason.NO_GROUP),
-    ]
-    sizes = {TopicPartition("orders", number): 1000 for number in range(3)}
-    metrics.observe_cycle(replace(report(rows), disk=DiskReport(size_bytes=sizes)))
-    assert series(registry, "retentiond_predicted_bytes") == {("orders",): 600, ("views",): 0}
-    assert series(registry, "retentiond_log_size_bytes") == {("orders",): 3000}
-
-
 def test_freed_bytes_add_up_over_cycles(metrics: Metrics, registry: CollectorRegistry) -> None:
     for freed in ({"orders": 30}, {}, {"orders": 12, "gone": 5}):
         disk = DiskReport(freed_bytes=freed)
         metrics.observe_cycle(replace(report([row("orders"), row("views")]), disk=disk))
     assert series(registry, "retentiond_bytes_freed_total") == {("orders",): 42, ("views",): 0}
-
-
-def test_stuck_partitions_are_counted_by_topic_and_cause_until_they_move(
-    metrics: Metrics, registry: CollectorRegistry
-) -> None:
-    stuck = (
-        Stuck(TopicPartition("orders", 0), StuckCause.REPLICA_GROWS, "why"),
-        Stuck(TopicPartition("orders", 1), StuckCause.REPLICA_GROWS, "why"),
-        Stuck(TopicPartition("orders", 1), StuckCause.RETENTION_OVERDUE, "why"),
-    )
-    metrics.observe_cycle(replace(report([row("orders")]), disk=DiskReport(stuck=stuck)))
-    assert series(registry, "retentiond_stuck_retention_partitions") == {
-        ("replica_grows", "orders"): 2,
-        ("retention_overdue", "orders"): 1,
-    }
-    metrics.observe_cycle(report([row("orders")]))
-    assert series(registry, "retentiond_stuck_retention_partitions") == {}
-
-
-def test_orphans_show_by_broker_and_directory_also_where_there_are_none(
-    metrics: Metrics, registry: CollectorRegistry
-) -> None:
-    orphans = (Orphans(1, "/a", 0, 0), Orphans(2, "/a", 3, 700))
-    metrics.observe_cycle(replace(report([row("orders")]), disk=DiskReport(orphans=orphans)))
-    assert series(registry, "retentiond_orphan_log_partitions") == {
-        ("1", "/a"): 0,
-        ("2", "/a"): 3,
-    }
-    assert series(registry, "retentiond_orphan_log_partition_size_bytes") == {
-        ("1", "/a"): 0,
-        ("2", "/a"): 700,
-    }
-
-
-def test_the_space_of_a_log_directory_is_shown_where_it_is_told(
-    full: CollectorRegistry, metrics: Metrics
-) -> None:
-    at = ("1", "/kafka")
-    assert series(full, "retentiond_log_dir_total_bytes") == {at: 100}
-    assert series(full, "retentiond_log_dir_usable_bytes") == {at: 40}
-    assert series(full, "retentiond_log_dir_full_seconds") == {at: 3600.5}
-    assert series(full, "retentiond_log_dir_under_pressure") == {at: 1}
-    assert series(full, "retentiond_log_dir_short_bytes") == {at: 15}
-    assert series(full, "retentiond_log_dir_kept_bytes") == {("1", "billing", "/kafka"): 30}
-    seen(metrics, [row("orders")])
-    assert series(full, "retentiond_log_dir_total_bytes") == {}
-
-
-def test_of_a_history_that_is_not_known_there_is_no_figure(
-    metrics: Metrics, registry: CollectorRegistry
-) -> None:
-    assert series(registry, "retentiond_history_bytes") == {}
-    assert series(registry, "retentiond_history_last_write_timestamp_seconds") == {}
-    assert series(registry, "retentiond_history_failures_total") == {(): 0}
-
-
-def test_how_groups_stand_is_shown_in_seconds(full: CollectorRegistry) -> None:
-    assert series(full, "retentiond_forced_retention_seconds") == {("orders",): 3600}
-    assert series(full, "retentiond_group_last_commit_timestamp_seconds") == {("billing",): 1.5}
-    assert series(full, "retentiond_group_live") == {("billing",): 1, ("old",): 0}
-    assert series(full, "retentiond_group_vanished_seconds") == {("search",): 2.5}
-
-
-def test_how_far_the_configuration_reaches_is_counted(
-    full: CollectorRegistry, metrics: Metrics
-) -> None:
-    assert series(full, "retentiond_policy_entries_without_topic") == {("",): 1}
-    assert series(full, "retentiond_unmanaged_topics") == {(): 2}
-    assert series(full, "retentiond_unmanaged_bytes") == {(): 70}
-    assert series(full, "retentiond_weakened_topics") == {("only", "payments"): 2}
-    assert series(full, "retentiond_clock_skew_seconds") == {(): 1.5}
-    seen(metrics, [row("orders")])
-    assert series(full, "retentiond_unmanaged_bytes") == {}
-    assert series(full, "retentiond_clock_skew_seconds") == {}
-
-
-def test_what_is_told_in_place_of_a_request_is_no_api(
-    metrics: Metrics, registry: CollectorRegistry
-) -> None:
-    for api in ("list_offsets", LOOK_TO_REQUEST, THROTTLED):
-        metrics.observe_request(api, "ok", 0.5)
-    name = "retentiond_kafka_request_duration_seconds_count"
-    assert series(registry, name) == {("list_offsets", "ok"): 1}
-    for instead in ("look_to_request", "kafka_throttled"):
-        assert series(registry, f"retentiond_{instead}_duration_seconds_sum") == {(): 0.5}
 
 
 class Held:
