@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 import re
 import time
 from collections.abc import Callable
@@ -24,16 +25,18 @@ from tests.support.scenes import NOW_MS
 
 INTERVAL_MS = 300_000
 VOID = {"br", "img", "input", "link", "meta"}
+BLOCKS = {"div", "dl", "dt", "figure", "h1", "h2", "h3", "li", "p", "section", "summary", "tr"}
 
 
 class Document(HTMLParser):
     """``elements``: every tag with its attributes; ``texts``: what stands between them;
-    ``open``: tags that were never closed."""
+    ``open``: tags that were never closed; ``starts``: where in the texts a line begins."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
         self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.texts: list[str] = []
+        self.starts: list[int] = []
         self.open: list[str] = []
         self.feed(html)
         self.close()
@@ -42,6 +45,8 @@ class Document(HTMLParser):
         self.elements.append((tag, dict(attrs)))
         if tag in ("td", "th"):
             self.texts.append(" ")
+        if tag in BLOCKS:
+            self.starts.append(len(self.texts))
         if tag not in VOID:
             self.open.append(tag)
 
@@ -57,6 +62,15 @@ class Document(HTMLParser):
     def text(self) -> str:
         """As it is read, without the space around its parts."""
         return re.sub(r"\s+", " ", "".join(self.texts)).strip()
+
+    @property
+    def main(self) -> str:
+        """What stands between the head of the page and its foot, line by line."""
+        bounds = [0, *self.starts, len(self.texts)]
+        parts = ("".join(self.texts[one:two]) for one, two in itertools.pairwise(bounds))
+        lines = [line for part in parts if (line := " ".join(part.split()))]
+        begin = lines.index("All topics")
+        return "\n".join(each for each in lines[begin + 1 :] if "This page only shows" not in each)
 
     def all(self, tag: str) -> list[dict[str, str | None]]:
         return [attributes for name, attributes in self.elements if name == tag]

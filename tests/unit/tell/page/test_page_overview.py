@@ -95,13 +95,6 @@ def test_where_no_topic_has_an_owner_nobody_is_asked_for_one(tmp_path: Path) -> 
     assert "owner" not in document.text
 
 
-def test_a_topics_page_names_its_owner_and_leads_to_the_others_of_it(tmp_path: Path) -> None:
-    row = replace(scenes.partition("orders", 0), owner="payments & co")
-    document = Visitor(tmp_path, scenes.report([row])).see("/topics/orders")
-    assert "Owner: payments & co" in document.text
-    assert "../?owner=payments+%26+co" in [link["href"] for link in document.all("a")]
-
-
 def test_a_filter_stays_in_its_form_and_in_the_pages(tmp_path: Path) -> None:
     document = Visitor(tmp_path, scenes.many_topics(250)).see("/?name=topic&verdict=delete&page=2")
     (field,) = document.all("input")

@@ -1,8 +1,8 @@
-"""A topic's page: why, who reads it, its partitions, and what was freed."""
+"""A topic's page: why, who reads it, its partitions, and what was freed (tests/golden/page)."""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,110 +11,97 @@ import pytest
 from retentiond.model import DeletionOutcome, Outcome, PlanRow, Reason, TopicPartition
 from tests.support import scenes
 from tests.support.builders.page_visitor import Visitor
+from tests.support.golden import Golden
+
+DAY_MS = 24 * 3_600_000
+
+ALONE = scenes.partition("orders", 3, start=1_000, committed=3_000, young=2_500, end=4_000)
 
 
-def page_of(state_dir: Path, *rows: PlanRow, dry_run: bool = False) -> str:
-    return Visitor(state_dir, scenes.report(rows, dry_run=dry_run)).see("/topics/orders").text
-
-
-def test_a_partition_shows_its_offsets_and_its_reason(tmp_path: Path) -> None:
-    row = scenes.partition("orders", 3, start=1_000, committed=3_000, young=2_500, end=4_000)
-    assert (
-        "3 delete consumed 1,000 3,000 4,000 2,500 1.8 MiB 1,500"
-        in page_of(tmp_path, row, dry_run=True)
-    )  # fmt: skip
-
-
-def test_what_is_not_known_is_a_dash_and_never_a_number(tmp_path: Path) -> None:
-    row = scenes.partition("orders", 0, Reason.OFFSET_UNREADABLE, committed=None, group=None)
-    row = replace(row, log_start_offset=None, high_watermark=None, cutoff=None)
-    text = page_of(tmp_path, replace(row, detail="LEADER_NOT_AVAILABLE"))
-    dashes = "\N{EM DASH} " * 3
-    assert f"0 hold offsets can't be read LEADER_NOT_AVAILABLE {dashes}" in text
-
-
-def test_each_reason_comes_with_what_to_do(tmp_path: Path) -> None:
-    rows = [
-        scenes.partition("orders", 0, Reason.GROUP_VANISHED, committed=1, group="mailer"),
-        scenes.partition("orders", 1, Reason.GROUP_VANISHED, committed=1, group="mailer"),
-        scenes.partition("orders", 2, Reason.TOO_YOUNG, young=0),
-    ]
-    text = page_of(tmp_path, *rows)
-    assert "hold group_vanished 2 partitions mailer has vanished." in text
-    assert "forget it (retentiond groups forget mailer)" in text
-    assert text.index("group_vanished") < text.index("too_young")
-
-
-def test_of_very_many_reasons_the_rest_is_counted(tmp_path: Path) -> None:
-    rows = [
-        scenes.partition("orders", number, Reason.NOT_CONSUMED, committed=0, group=f"g-{number}")
-        for number in range(20)
-    ]
-    assert "And 8 other causes: see the partitions." in page_of(tmp_path, *rows)
-
-
-def test_a_group_shows_what_it_holds_and_since_when(tmp_path: Path) -> None:
+def with_groups(folder: Path) -> list[PlanRow]:
+    """One that holds, one that has read all, and one of another topic."""
     stands = scenes.partition("orders", 0, Reason.NOT_CONSUMED, committed=100)
-    rows = [
+    scenes.remember(folder, "orders", {"search": {0: 1_000}, "billing": {0: 100, 1: 100}})
+    scenes.remember(folder, "clicks", {"elsewhere": {0: 1}})
+    return [
         replace(stands, partition=number, binding_since="2026-09-21T13:13:20Z")
         for number in range(2)
     ]
-    scenes.remember(tmp_path, "orders", {"search": {0: 1_000}, "billing": {0: 100, 1: 100}})
-    scenes.remember(tmp_path, "clicks", {"elsewhere": {0: 1}})
-    text = page_of(tmp_path, *rows)
-    assert (
-        "billing consumer 2 2.4 MiB 2,000 records 1,800 1 h ago 2 "
-        "search consumer 0 nothing 0 has read all 1"
-    ) in text
-    assert "elsewhere" not in text
-    assert text.count("billing has yet to read them since 2026-09-21 13:13:20 UTC") == 2
 
 
-def test_a_vanished_group_says_since_when(tmp_path: Path) -> None:
-    scenes.remember(tmp_path, "orders", {"mailer": {0: 5}}, vanished=["mailer"])
+def with_a_vanished_group(folder: Path) -> list[PlanRow]:
+    scenes.remember(folder, "orders", {"mailer": {0: 5, 1: 5}}, vanished=["mailer"])
     row = scenes.partition("orders", 0, Reason.GROUP_VANISHED, committed=5, group="mailer")
-    text = page_of(tmp_path, replace(row, binding_since="2026-09-21T12:13:20Z"))
-    assert "mailer vanished 2 h ago consumer 1 1.2 MiB 1,000 records 995 1 h ago 1" in text
-    assert "mailer has vanished since 2026-09-21 12:13:20 UTC" in text
+    row = replace(row, binding_since="2026-09-21T12:13:20Z")
+    young = scenes.partition("orders", 2, Reason.TOO_YOUNG, young=0)
+    return [row, replace(row, partition=1), young]
 
 
-def test_a_required_group_that_never_committed_is_listed(tmp_path: Path) -> None:
-    scenes.remember(tmp_path, "orders", {"search": {0: 5}})
-    row = scenes.partition("orders", 0, Reason.REQUIRED_GROUP_MISSING, group="billing")
-    text = page_of(tmp_path, row)
-    assert "billing not known 1 1.2 MiB 1,000 records \N{EM DASH} not known 0" in text
+def with_a_missing_group(folder: Path) -> list[PlanRow]:
+    scenes.remember(folder, "orders", {"search": {0: 5}})
+    return [scenes.partition("orders", 0, Reason.REQUIRED_GROUP_MISSING, group="billing")]
 
 
-def test_without_a_memory_it_says_so(tmp_path: Path) -> None:
-    row = scenes.partition("orders", 0, committed=5)
-    assert "The remembered groups can't be read" in page_of(tmp_path, row)
-    (tmp_path / "groups.db").write_bytes(b"nonsense" * 1_000)
-    assert "The remembered groups can't be read" in page_of(tmp_path, row)
-
-
-def test_a_done_deletion_is_shown_as_done_and_a_failed_one_with_its_error(tmp_path: Path) -> None:
-    rows = [scenes.partition("orders", number, committed=9) for number in range(2)]
-    at = TopicPartition("orders", 1)
-    failed = DeletionOutcome(*at, Outcome.FAILED, error="NOT_LEADER: it moved")
-    report = scenes.report(rows, outcomes={at: failed})
-    text = Visitor(tmp_path, report).see("/topics/orders").text
-    assert "0 deleted consumed" in text
-    assert "1 delete failed consumed NOT_LEADER: it moved" in text
-    assert "1 partition done by the last cycle." in text
-
-
-def test_what_was_freed_is_shown_by_day(tmp_path: Path) -> None:
+def with_deletions(folder: Path) -> list[PlanRow]:
     days = [0, 1, 1, 6, 7, 400]
-    scenes.deleted(tmp_path, "orders", [scenes.NOW_MS - each * 24 * 3_600_000 for each in days])
-    scenes.deleted(tmp_path, "clicks", [scenes.NOW_MS])
-    text = page_of(tmp_path, scenes.partition("orders", 0, committed=5))
-    assert "4,000 records, by day" in text
-    assert re.search(r"2026-09-15 1,000 . 2026-09-20 2,000 . 2026-09-21 1,000 .", text)
+    scenes.deleted(folder, "orders", [scenes.NOW_MS - each * DAY_MS for each in days])
+    scenes.deleted(folder, "clicks", [scenes.NOW_MS])
+    return [replace(ALONE, owner="payments & co")]
 
 
-def test_before_the_first_deletion_nothing_was_freed(tmp_path: Path) -> None:
-    text = page_of(tmp_path, scenes.partition("orders", 0, committed=5))
-    assert "Nothing was deleted in the last seven days." in text
+def unread(_folder: Path) -> list[PlanRow]:
+    row = scenes.partition("orders", 0, Reason.OFFSET_UNREADABLE, committed=None, group=None)
+    row = replace(row, log_start_offset=None, high_watermark=None, cutoff=None)
+    return [replace(row, detail="LEADER_NOT_AVAILABLE")]
+
+
+def of_many_groups(_folder: Path) -> list[PlanRow]:
+    return [
+        scenes.partition("orders", number, Reason.NOT_CONSUMED, committed=0, group=f"g-{number}")
+        for number in range(14)
+    ]
+
+
+SCENES: dict[str, Callable[[Path], list[PlanRow]]] = {
+    "groups that read it": with_groups,
+    "a vanished group": with_a_vanished_group,
+    "a required group that never committed": with_a_missing_group,
+    "an owner, and what was freed by day": with_deletions,
+    "what is not known is a dash": unread,
+    "of very many reasons the rest is counted": of_many_groups,
+}
+
+
+def test_what_it_shows(tmp_path: Path, golden: Golden) -> None:
+    shown = []
+    for number, (title, rows) in enumerate(SCENES.items()):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        report = scenes.report(rows(folder))
+        shown += [f"=== {title}", Visitor(folder, report).see("/topics/orders").main, ""]
+    trial = DeletionOutcome("orders", 3, Outcome.NOT_ATTEMPTED)
+    tried = scenes.report([replace(ALONE, dry_run=True)], outcomes={trial.topic_partition: trial})
+    shown += ["=== on trial", Visitor(tmp_path, tried).see("/topics/orders").main, ""]
+    dry = Visitor(tmp_path, scenes.report([ALONE], dry_run=True))
+    shown += ["=== dry run", dry.see("/topics/orders").main, ""]
+    at = TopicPartition("orders", 1)
+    done = [scenes.partition("orders", number, committed=9) for number in range(2)]
+    failed = DeletionOutcome(*at, Outcome.FAILED, error="NOT_LEADER: it moved")
+    after = Visitor(tmp_path, scenes.report(done, outcomes={at: failed}))
+    shown += ["=== deleted, and failed", after.see("/topics/orders").main, ""]
+    golden("page/topic.txt", "\n".join(shown))
+
+
+def test_an_owner_leads_to_the_others_of_it(tmp_path: Path) -> None:
+    report = scenes.report([replace(ALONE, owner="payments & co")])
+    links = [each["href"] for each in Visitor(tmp_path, report).see("/topics/orders").all("a")]
+    assert "../?owner=payments+%26+co" in links
+
+
+def test_a_memory_that_is_damaged_is_said_to_be(tmp_path: Path) -> None:
+    (tmp_path / "groups.db").write_bytes(b"nonsense" * 1_000)
+    text = Visitor(tmp_path, scenes.report([ALONE])).see("/topics/orders").text
+    assert "The remembered groups can't be read" in text
 
 
 def test_partitions_can_be_filtered_by_verdict_and_come_in_pages(tmp_path: Path) -> None:
@@ -126,15 +113,11 @@ def test_partitions_can_be_filtered_by_verdict_and_come_in_pages(tmp_path: Path)
 
 
 def test_an_unknown_topic_is_not_found(tmp_path: Path) -> None:
-    visitor = Visitor(tmp_path, scenes.many_topics(1))
-    response = visitor.get("/topics/unheard-of")
+    response = Visitor(tmp_path, scenes.many_topics(1)).get("/topics/unheard-of")
     assert response.status_code == 404
     assert "The last plan has no topic called" in response.text
     assert "unheard-of" in response.text
-
-
-def test_before_the_first_cycle_no_topic_can_be_shown(tmp_path: Path) -> None:
-    assert Visitor(tmp_path).get("/topics/orders").status_code == 503
+    assert Visitor(tmp_path).get("/topics/orders").status_code == 503  # before the first cycle
 
 
 @pytest.mark.long
@@ -144,12 +127,3 @@ def test_two_thousand_partitions_with_many_groups_are_rendered_quickly(tmp_path:
     visitor = Visitor(tmp_path, scenes.many_partitions(2_000))
     visitor.get("/topics/firehose")  # templates are compiled
     assert visitor.cpu_seconds_of("/topics/firehose") < 0.2
-
-
-def test_a_topic_on_trial_says_that_nothing_is_deleted_and_how_the_trial_ends(
-    tmp_path: Path,
-) -> None:
-    row = scenes.partition("orders", 3, start=1_000, committed=3_000, young=2_500, end=4_000)
-    text = page_of(tmp_path, replace(row, dry_run=True))
-    assert "on trial orders is on trial (dry_run): 1,500 records may go, and nothing" in text
-    assert "Would be freed" in text
