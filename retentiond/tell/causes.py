@@ -35,7 +35,7 @@ class Causes:
     def repeats_before(self, error: BaseException) -> int | None:
         """None if the error need not be logged. Else how many failures were not logged since the
         last one that was."""
-        kind = _kind(error)
+        kind = error.kind if isinstance(error, KafkaUnavailable) else None
         cause = kind or FIGURES.sub("#", sentence_of(error))
         group = (type(error), kind)
         is_back = cause in self._logged and group == self._last_group and cause != self._last
@@ -48,8 +48,3 @@ class Causes:
         self._logged.add(cause)
         self._logged_last = cause
         return repeats
-
-
-def _kind(error: BaseException) -> str | None:
-    """What is wrong, in a word that stays the same while the sentence may change."""
-    return error.kind if isinstance(error, KafkaUnavailable) else None

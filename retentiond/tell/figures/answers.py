@@ -26,6 +26,7 @@ from retentiond.tell.figures.kept_records import (
     Stored,
     kept_records,
     known_bytes,
+    known_total,
     most_records_first,
     summed_by_keeper,
     total_stored,
@@ -172,9 +173,7 @@ class TopicAnswer:
     def slowest_group_lag(self) -> int | None:
         """Records above the smallest commit, over the partitions where it is known; None if it is
         known of none."""
-        lags = [each.slowest_group_lag for each in self.partitions]
-        known = [lag for lag in lags if lag is not None]
-        return sum(known) if known else None
+        return known_total(each.slowest_group_lag for each in self.partitions)
 
     @property
     def unreadable(self) -> int:
@@ -209,29 +208,26 @@ class TopicAnswer:
     def verdicts(self) -> Counter[Verdict]:
         return Counter(each.row.verdict for each in self.partitions)
 
+    # As in `PlanRow`; all partitions have the same.
+
     @property
     def is_compacted(self) -> bool:
-        """As in `PlanRow`; all partitions have the same."""
         return self.partitions[0].row.is_compacted
 
     @property
     def only_groups(self) -> str | None:
-        """As in `PlanRow`; all partitions have the same."""
         return self.partitions[0].row.only_groups
 
     @property
     def owner(self) -> str | None:
-        """As in `PlanRow`; all partitions have the same."""
         return self.partitions[0].row.owner
 
     @property
     def fence(self) -> str | None:
-        """The policy file whose fence it is in."""
         return self.partitions[0].row.fence
 
     @property
     def dry_run(self) -> bool:
-        """As in `PlanRow`; all partitions have the same."""
         return self.partitions[0].row.dry_run
 
     @property
@@ -245,16 +241,11 @@ class TopicAnswer:
         for each in self.partitions:
             by_key[key(each.row)].append(each)
         alike = [SimilarPartitions(tuple(partitions)) for partitions in by_key.values()]
-        return tuple(
-            sorted(
-                alike,
-                key=lambda each: (
-                    -len(each.partitions),
-                    each.first.reason,
-                    each.first.binding_group or "",
-                ),
-            )
-        )
+
+        def order(each: SimilarPartitions) -> tuple[int, str, str]:
+            return -len(each.partitions), each.first.reason, each.first.binding_group or ""
+
+        return tuple(sorted(alike, key=order))
 
 
 def say_trials(topics: Sequence[TopicAnswer]) -> str:
@@ -348,11 +339,8 @@ class ClusterAnswer:
         """What the deletions free on the topics whose bytes are known; None if they are known of no
         topic."""
         frees = [topic.frees_of_size for topic in self.topics]
-        local = [each.local for each in frees if each.local is not None]
-        remote = [each.remote for each in frees if each.remote is not None]
-        return Stored(
-            sum(local) if local else None, sum(remote) if remote or not self.topics else None
-        )
+        remote = known_total(each.remote for each in frees) if frees else 0
+        return Stored(known_total(each.local for each in frees), remote)
 
     @property
     def is_bytes_known(self) -> bool:

@@ -18,6 +18,7 @@ from retentiond.tell.figures.kept_records import (
     KeptRecords,
     Stored,
     known_bytes,
+    known_total,
     total,
     total_stored,
 )
@@ -85,8 +86,7 @@ class GroupAnswer:
     @cached_property
     def known_lag(self) -> int | None:
         """The lag over the partitions where it is known; None if it is known on none."""
-        known = [lag for lag in self.lags.values() if lag is not None]
-        return sum(known) if known else None
+        return known_total(self.lags.values())
 
     @property
     def without_commit(self) -> tuple[int, ...]:
@@ -128,8 +128,7 @@ class GroupOnTopics:
     @property
     def known_lag(self) -> int | None:
         """The lag over the partitions where it is known; None if it is known on none."""
-        known = [each.known_lag for each in self.answers if each.known_lag is not None]
-        return sum(known) if known else None
+        return known_total(each.known_lag for each in self.answers)
 
     @property
     def keeps_since_ms(self) -> int | None:

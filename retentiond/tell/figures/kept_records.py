@@ -31,6 +31,12 @@ def total(figures: Iterable[int | None]) -> int | None:
     return None if None in summands else sum(each for each in summands if each is not None)
 
 
+def known_total(figures: Iterable[int | None]) -> int | None:
+    """The sum of the figures that are known; None if none is."""
+    known = [each for each in figures if each is not None]
+    return sum(known) if known else None
+
+
 def total_stored(parts: Iterable[Stored]) -> Stored:
     every = list(parts)
     return Stored(total(each.local for each in every), total(each.remote for each in every))

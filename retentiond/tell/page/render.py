@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
-from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.staticfiles import StaticFiles
 
 from retentiond.formatting import (
     printable,
@@ -41,7 +39,7 @@ UNKNOWN = "\N{EM DASH}"
 _AGES = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
-def environment(assets: Mapping[str, Asset]) -> Environment:
+def environment() -> Environment:
     """The templates' environment. A value that isn't markup is made printable and escaped."""
     env = Environment(
         loader=FileSystemLoader(HERE / "templates"),
@@ -66,7 +64,7 @@ def environment(assets: Mapping[str, Asset]) -> Environment:
     env.globals |= {
         "age": age,
         "amount": say_amount,
-        "assets": assets,
+        "assets": asset_paths(),
         "cause": cause,
         "query": query,
         "remedy": remedy,
@@ -149,57 +147,29 @@ def query(**wanted: object) -> str:
     return f"?{urlencode(given, errors='replace')}" if given else "?"
 
 
-FOLDER = Path(__file__).parent / "assets"
-
-TYPES = {
-    "icon.svg": "image/svg+xml",
-    "page.css": "text/css; charset=utf-8",
-    "page.js": "text/javascript; charset=utf-8",
-}
+ASSETS = HERE / "assets"
 
 CACHE_FOR_A_YEAR = "public, max-age=31536000, immutable"
 """The cache control of an address that names the version."""
 
-CHECK_EVERY_TIME = "no-cache"
+
+def asset_paths() -> dict[str, str]:
+    """Addresses of the files that the page loads, relative to the site's root, by names that
+    templates can use, such as `page_css`. They change with the contents."""
+    versions = {
+        each.name: hashlib.sha256(each.read_bytes()).hexdigest()[:16] for each in ASSETS.iterdir()
+    }
+    return {
+        name.replace(".", "_"): f"assets/{name}?v={version}" for name, version in versions.items()
+    }
 
 
-@dataclass(frozen=True, slots=True)
-class Asset:
-    """A file that the page loads. ``path`` is relative to the site's root, and changes with the
-    contents."""
+class Assets(StaticFiles):
+    """Serves these files."""
 
-    name: str
-    contents: bytes
-    version: str
-
-    @property
-    def path(self) -> str:
-        return f"assets/{self.name}?v={self.version}"
-
-
-def load_assets() -> dict[str, Asset]:
-    """The assets, by names that templates can use, such as `page_css`."""
-    return {name.replace(".", "_"): _asset_from_file(name) for name in TYPES}
-
-
-def _asset_from_file(name: str) -> Asset:
-    contents = (FOLDER / name).read_bytes()
-    return Asset(name, contents, hashlib.sha256(contents).hexdigest()[:16])
-
-
-def route(asset: Asset) -> Route:
-    etag = f'"{asset.version}"'
-
-    def serve(request: Request) -> Response:
-        is_versioned = request.query_params.get("v") == asset.version
-        headers = {
-            "etag": etag,
-            "cache-control": CACHE_FOR_A_YEAR if is_versioned else CHECK_EVERY_TIME,
-            "x-content-type-options": "nosniff",
-        }
-        known = request.headers.get("if-none-match", "")
-        if etag in (each.strip().removeprefix("W/") for each in known.split(",")):
-            return Response(status_code=304, headers=headers)
-        return Response(asset.contents, headers=headers | {"content-type": TYPES[asset.name]})
-
-    return Route(f"/assets/{asset.name}", serve)
+    def file_response(self, *args: Any, **options: Any) -> Response:
+        response = super().file_response(*args, **options)
+        is_versioned = b"v=" in args[2]["query_string"]
+        response.headers["cache-control"] = CACHE_FOR_A_YEAR if is_versioned else "no-cache"
+        response.headers["x-content-type-options"] = "nosniff"
+        return response

@@ -13,7 +13,7 @@ from typing import Any
 from jinja2 import Environment
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Mount, Route
 
 from retentiond.history.hourly import SPANS
 from retentiond.history.keeper import HistoryKeeper
@@ -22,7 +22,7 @@ from retentiond.state.audit_figures import deleted_by_day
 from retentiond.state.groups_lookup import readers_of, topics_read_by
 from retentiond.state.operator_actions import read_pause
 from retentiond.tell.page import details, overview, recent
-from retentiond.tell.page.render import environment, load_assets, route
+from retentiond.tell.page.render import ASSETS, Assets, environment
 from retentiond.tell.report import CycleReport
 from retentiond.tell.web.server import DaemonStatus
 
@@ -46,16 +46,15 @@ MOST_CHARS = 300
 
 def status_page(
     status: DaemonStatus, now: Callable[[], int], state_dir: Path, keeper: HistoryKeeper
-) -> list[Route]:
+) -> list[BaseRoute]:
     """The routes of the status page. ``now`` returns epoch milliseconds. ``state_dir`` is only
     read."""
-    assets = load_assets()
-    site = _Site(status, now, state_dir, keeper, environment(assets))
+    site = _Site(status, now, state_dir, keeper, environment())
     return [
         Route("/", site.overview),
         Route("/topics/{name:path}", site.topic),
         Route("/groups/{name:path}", site.group),
-        *map(route, assets.values()),
+        Mount("/assets", Assets(directory=ASSETS)),
     ]
 
 

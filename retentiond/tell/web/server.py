@@ -20,7 +20,7 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -135,7 +135,7 @@ class _Heartbeat(NamedTuple):
 
 
 def application(
-    status: DaemonStatus, exposition: Exposition, page: Sequence[Route] = ()
+    status: DaemonStatus, exposition: Exposition, page: Sequence[BaseRoute] = ()
 ) -> Starlette:
     """The daemon's HTTP application. ``page``: the routes of the status page."""
 
