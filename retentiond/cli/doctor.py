@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -42,16 +41,6 @@ def doctor(
     Example: retentiond doctor --output json | jq '.findings[] | select(.level != "ok")'
     """
     path = set_up(context, config, debug)
-
-    if examine_and_show(path, output, with_spark=spark):
-        raise typer.Exit(1)
-
-
-STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
-
-
-def examine_and_show(path: Path, output: Output, *, with_spark: bool | None) -> bool:
-    """Whether there is a problem. ``with_spark``: None where that is for `doctor` to say."""
     from retentiond.clock import now_ms
     from retentiond.tools.doctor.examine import examine
     from retentiond.tools.doctor.finding import Level
@@ -60,17 +49,20 @@ def examine_and_show(path: Path, output: Output, *, with_spark: bool | None) -> 
     loaded = load(path)
     with progress("examining"):
         examination = examine(loaded, translate(loaded.kafka), now_ms)
-        tried = tuple(spark_tried(loaded.spark, loaded.state_dir, with_spark))
+        tried = tuple(spark_tried(loaded.spark, loaded.state_dir, spark))
         examination = replace(examination, findings=(*examination.findings, *tried))
     if output is Output.JSON:
         print_json(document(examination))
     else:
         _show(examination)
-    return bool(examination.count(Level.PROBLEM))
+    if examination.count(Level.PROBLEM):
+        raise typer.Exit(1)
+
+
+STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
 
 
 def document(examination: Examination) -> dict[str, object]:
-    """As ``--output json`` prints it."""
     from retentiond.tools.doctor.finding import Level
 
     return {
@@ -78,16 +70,7 @@ def document(examination: Examination) -> dict[str, object]:
         "problems": examination.count(Level.PROBLEM),
         "warnings": examination.count(Level.WARNING),
         "ok": examination.count(Level.OK),
-        "findings": [
-            {
-                "level": each.level.value,
-                "subject": each.subject,
-                "sentence": each.sentence,
-                "remedy": each.remedy,
-                "names": list(each.names),
-            }
-            for each in examination.findings
-        ],
+        "findings": [*map(asdict, examination.findings)],
     }
 
 
@@ -98,7 +81,9 @@ def _show(examination: Examination) -> None:
         console.print(_table(examination.findings))
     else:
         for each in examination.findings:
-            say(console, printable(_line(each)))
+            remedy = f". Remedy: {each.remedy}" if each.remedy else ""
+            found = f"{each.level:<8} {each.subject}: {each.sentence}{remedy}"
+            say(console, printable(found))
     say(console, _summary(examination))
 
 
@@ -117,11 +102,6 @@ def _table(findings: tuple[Finding, ...]) -> Table:
             Text(each.level.value, STYLES[each.level.value]), printable(each.subject), found
         )
     return table
-
-
-def _line(finding: Finding) -> str:
-    remedy = f". Remedy: {finding.remedy}" if finding.remedy else ""
-    return f"{finding.level:<8} {finding.subject}: {finding.sentence}{remedy}"
 
 
 def _summary(examination: Examination) -> str:

@@ -114,11 +114,7 @@ def set_up(context: typer.Context, config: Path | None, debug: bool) -> Path:
     """
     before: Settings = context.obj
     start_logging(debug or before.debug)
-    return configuration_path(config or before.config)
-
-
-def configuration_path(given: Path | None) -> Path:
-    """``given``: by an option."""
+    given = config or before.config
     return given or Path(os.environ.get(CONFIG_VARIABLE) or DEFAULT_CONFIG)
 
 

@@ -210,7 +210,6 @@ def _facts_of(outcome: DeletionOutcome) -> dict[str, object]:
 
 
 def log_deletions(log: Any, report: CycleReport) -> None:
-    """Logs a line for each deletion that the guard approved."""
     for answer in report.answers.partitions:
         if answer.outcome is not None:
             log.info(

@@ -266,7 +266,6 @@ def partition_document(answer: PartitionAnswer) -> dict[str, Any]:
 
 
 def _disk_document(disk: DiskReport) -> dict[str, Any]:
-    """What is wrong with the disks."""
     return {
         "stuck_retention": [
             {**each.at._asdict(), "cause": each.cause.value, "detail": each.sentence}
@@ -279,7 +278,6 @@ def _disk_document(disk: DiskReport) -> dict[str, Any]:
 
 
 def _relief_document(relief: LogDirRelief) -> dict[str, Any]:
-    """A log directory under pressure, in bytes."""
     at = relief.log_dir
     return {
         "broker": at.broker,

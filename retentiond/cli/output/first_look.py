@@ -72,7 +72,6 @@ WITHOUT_BYTES = (
 
 
 def show_first_look(look: FirstLook, output: Output) -> None:
-    """Prints it to stdout."""
     if output is Output.JSON:
         print_json(first_look_document(look))
         return
@@ -82,9 +81,11 @@ def show_first_look(look: FirstLook, output: Output) -> None:
     say(console, f"What a consumed retention {age} would free{printable(where)}:\n")
     shown = look.topics[:MOST_TOPICS]
     has_bytes = answers.known_frees.local is not None
+    remote = REMOTE_COLUMNS if answers.is_tiered else ()
+    columns = (*COLUMNS[:4], *remote, *COLUMNS[4:])
     print_table(
         console,
-        _columns(answers) if has_bytes else WITHOUT_BYTES,
+        columns if has_bytes else WITHOUT_BYTES,
         (_row(topic, answers, look.retention_ms, look.unseen) for topic in shown),
     )
     if len(shown) < len(answers.topics):
@@ -108,13 +109,11 @@ def _row(topic: TopicAnswer, look: ClusterAnswer, retention_ms: int, unseen: Uns
             _if_any(topic.records, say_share(topic.records, topic.log_records)),
         ]
     else:
-        remote = _remote(topic) if look.is_tiered else []
+        in_remote = (topic.size.remote, topic.frees.remote) if look.is_tiered else ()
+        remote = ["-" if each == 0 else say_estimate(each) for each in in_remote]
         cells = [topic.topic, *_bytes(topic, look.log_bytes), *remote, records]
-    return Row([*cells, kept], _style(topic))
-
-
-def _columns(look: ClusterAnswer) -> tuple[Column, ...]:
-    return (*COLUMNS[:4], *REMOTE_COLUMNS, *COLUMNS[4:]) if look.is_tiered else COLUMNS
+    style = "yellow" if topic.verdicts[Verdict.HOLD] else "dim"
+    return Row([*cells, kept], "green" if topic.records else style)
 
 
 def _bytes(topic: TopicAnswer, all_logs: int | None) -> list[str]:
@@ -127,21 +126,8 @@ def _bytes(topic: TopicAnswer, all_logs: int | None) -> list[str]:
     ]
 
 
-def _remote(topic: TopicAnswer) -> list[str]:
-    """REMOTE, FREES."""
-    return [
-        "-" if each == 0 else say_estimate(each) for each in (topic.size.remote, topic.frees.remote)
-    ]
-
-
 def _if_any(figure: int, said: str) -> str:
     return said if figure else "-"
-
-
-def _style(topic: TopicAnswer) -> str:
-    if topic.records:
-        return "green"
-    return "yellow" if topic.verdicts[Verdict.HOLD] else "dim"
 
 
 def _kept(topic: TopicAnswer, retention_ms: int, unseen: UnseenReaders) -> Iterator[str]:

@@ -52,7 +52,6 @@ def group_document(group_id: str, on: Mapping[str, RememberedReader]) -> dict[st
 
 
 def group_row(document: Mapping[str, Any]) -> Row:
-    """Its line of the table `GROUP_COLUMNS`."""
     return Row(
         [
             say_name(document["group"]),

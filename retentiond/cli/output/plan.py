@@ -60,7 +60,6 @@ WITH_REMOTE = (
 
 
 def show(report: CycleReport, output: Output, *, with_outcomes: bool) -> None:
-    """Prints the result to stdout."""
     if output is Output.JSON:
         from retentiond.tell.report import document
 
@@ -104,6 +103,7 @@ def _row(report: CycleReport, answer: PartitionAnswer, with_outcomes: bool) -> R
     trial has no outcome."""
     row, frees = answer.row, answer.frees
     is_trial = row.dry_run and not report.plan.dry_run
+    remote = "-" if frees.remote == 0 else say_estimate(frees.remote)
     is_done = with_outcomes and row.verdict is Verdict.DELETE and not is_trial
     cells = [
         str(answer.at),
@@ -113,16 +113,12 @@ def _row(report: CycleReport, answer: PartitionAnswer, with_outcomes: bool) -> R
         say_figure(row.cutoff),
         str(row.records or "-"),
         say_stored(frees.local, 0) if row.records else "-",
-        *([_remote(frees.remote)] if report.answers.is_tiered else []),
+        *([remote] if report.answers.is_tiered else []),
         f"{row.verdict}: {report.outcome(row).outcome if is_done else row.reason}"
         f"{' (trial)' if is_trial else ''}",
         say_any(row.binding_group),
     ]
     return Row(cells, STYLES[row.verdict])
-
-
-def _remote(freed: int | None) -> str:
-    return "-" if freed == 0 else say_estimate(freed)
 
 
 def _on_disk(topic: TopicAnswer) -> str:

@@ -160,7 +160,10 @@ def _opened(
     try:
         past = open_past(table, config.spark.master, since_ms, until_ms, lookback_ms, options, of)
     finally:
-        _say_damaged(table)
+        for path, why in table.damaged.items():
+            where = f"{table.place.rstrip('/')}/{path}"
+            said = f"retentiond: {where} is left out: {why}; its time is a gap"
+            print(said, file=sys.stderr)
     if past.other_clusters:
         print(
             f"retentiond: the answer is about cluster {say_name(past.cluster_id)}; entries of "
@@ -168,14 +171,6 @@ def _opened(
             file=sys.stderr,
         )
     return past
-
-
-def _say_damaged(table: HistoryTable) -> None:
-    for path, why in table.damaged.items():
-        print(
-            f"retentiond: {table.place.rstrip('/')}/{path} is left out: {why}; its time is a gap",
-            file=sys.stderr,
-        )
 
 
 def asked_cluster(config: Config, given: str | None) -> AskedCluster | None:

@@ -141,7 +141,6 @@ COLUMNS = (
 
 
 def show(past: Past, found: Sequence[Recommendation], safety: float, output: Output) -> None:
-    """Prints the result to stdout."""
     if output is Output.JSON:
         print_json(
             {

@@ -201,7 +201,6 @@ NO_DOUBTS = Doubts((), (), 0)
 
 
 def show(simulation: Simulation, output: Output, doubts: Doubts = NO_DOUBTS) -> None:
-    """Prints the result to stdout."""
     if output is Output.JSON:
         print_json(document(simulation, doubts))
         return
@@ -266,18 +265,23 @@ def _end(time: MomentRange, timeline: Timeline) -> int | None:
     return next((each.entry.at_ms for each in following), None)
 
 
+FIGURES = (
+    "mean_bytes",
+    "peak_bytes",
+    "simulated_mean_bytes",
+    "simulated_peak_bytes",
+    "simulated_records_deleted",
+    "simulated_records_sooner",
+)
+"""What JSON has of a topic's simulation, and of all topics together."""
+
+
 def _figures(
     topic: SimulatedTopic, pressure: tuple[LogDirTimes, ...] | None
 ) -> dict[str, int | None]:
     """Where no pressure is simulated, nobody knows what it deletes."""
-    return {
-        "mean_bytes": topic.mean_bytes,
-        "peak_bytes": topic.peak_bytes,
-        "simulated_mean_bytes": topic.simulated_mean_bytes,
-        "simulated_peak_bytes": topic.simulated_peak_bytes,
-        "simulated_records_deleted": topic.simulated_records_deleted,
-        "simulated_records_sooner": topic.simulated_records_sooner if pressure else None,
-    }
+    figures: dict[str, int | None] = {name: getattr(topic, name) for name in FIGURES}
+    return figures if pressure else {**figures, "simulated_records_sooner": None}
 
 
 def _missed(lost: Missed) -> dict[str, Any]:

@@ -74,7 +74,6 @@ class PartitionAnswer:
 
     @property
     def size(self) -> Stored:
-        """What the partition takes."""
         at = self.at
         return Stored(self.disk.size_bytes.get(at), self.disk.remote_bytes.get(at, 0))
 
@@ -107,7 +106,6 @@ class PartitionAnswer:
 
     @property
     def why(self) -> str:
-        """The row's reason, in words."""
         return self.row.detail or short(self.row.reason, self.row.binding_group)
 
 
@@ -232,7 +230,6 @@ class TopicAnswer:
 
     @property
     def system(self) -> KnownSystem | None:
-        """The system that owns the topic by its name, if there is one."""
         return system_of(self.topic)
 
     def alike(self, key: Callable[[PlanRow], Hashable]) -> tuple[SimilarPartitions, ...]:
@@ -249,7 +246,6 @@ class TopicAnswer:
 
 
 def say_trials(topics: Sequence[TopicAnswer]) -> str:
-    """A sentence about topics on trial."""
     records = sum(each.records for each in topics)
     names = say_names([each.topic for each in topics], MOST_TOPICS)
     return (
@@ -292,7 +288,6 @@ class ClusterAnswer:
 
     @cached_property
     def owners(self) -> tuple[str, ...]:
-        """The owners of the topics that have one, sorted."""
         return tuple(sorted({each.owner for each in self.topics if each.owner is not None}))
 
     @property
@@ -349,7 +344,6 @@ class ClusterAnswer:
 
     @property
     def is_tiered(self) -> bool:
-        """Whether any topic has a part in remote storage."""
         return any(topic.is_tiered for topic in self.topics)
 
     @cached_property

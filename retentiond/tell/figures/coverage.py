@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from retentiond.config import Config, TopicPolicy
-from retentiond.config.policy import PolicyEntry
 from retentiond.kafka.interface import INTERNAL_TOPICS
 from retentiond.snapshot import Snapshot
 
@@ -48,7 +47,8 @@ def _coverage(config: Config, topics: frozenset[str]) -> Coverage:
     enabled = [each for each in config.entries if each.policy.enabled]
     without_topic = {each.policy.owner or "": 0 for each in enabled}
     for entry in enabled:
-        if not _matches_any(entry, topics):
+        name, is_pattern = entry.about
+        if not (any(map(entry.matches, topics)) if is_pattern else name in topics):
             without_topic[entry.policy.owner or ""] += 1
     named = topics - INTERNAL_TOPICS
     policies = map(config.policy_for, named)
@@ -60,11 +60,6 @@ def _coverage(config: Config, topics: frozenset[str]) -> Coverage:
     )
     unmanaged = frozenset(each for each in named if not config.matches(each))
     return Coverage(without_topic, unmanaged, weakened)
-
-
-def _matches_any(entry: PolicyEntry, topics: frozenset[str]) -> bool:
-    name, is_pattern = entry.about
-    return any(map(entry.matches, topics)) if is_pattern else name in topics
 
 
 def _weakened_by(policy: TopicPolicy) -> Iterator[str]:

@@ -114,7 +114,6 @@ class GroupOnTopics:
 
     @property
     def binds(self) -> int:
-        """How many partitions the group binds."""
         return sum(len(each.binds) for each in self.answers)
 
     @property

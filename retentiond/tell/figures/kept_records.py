@@ -112,5 +112,4 @@ def summed_by_keeper(parts: Iterable[KeptRecords]) -> Iterator[KeptRecords]:
 
 
 def most_records_first(kept: KeptRecords) -> tuple[int, str]:
-    """An order."""
     return -kept.records, str(kept.keeper)

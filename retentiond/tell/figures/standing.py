@@ -45,8 +45,7 @@ MEMBERS_KNOWN = (GroupCondition.LIVE, GroupCondition.EMPTY)
 
 
 def standing(snapshot: Snapshot, before: Remembered, seen: Changes) -> Standing:
-    """Computes `Standing` from a reading, the memory ``before`` it, and the changes ``seen`` in
-    it."""
+    """``before``: the memory before the reading; ``seen``: what the reading changes in it."""
     topics = {topic.name: topic for topic in snapshot.topics}
     last_commit_ms: dict[str, int] = {}
     vanished_ms: dict[str, int] = {}

@@ -130,20 +130,16 @@ def environment_of(kafka: Mapping[str, str]) -> tuple[str, ...]:
 
 def starting_config(look: FirstLook, origin: Origin) -> str:
     """The text of a configuration."""
+    suggestion = suggest_pressure(look.report.disk) or ""
     head = CONFIG_HEAD.format(
         written_at=origin.written_at,
         cluster_id=printable(origin.cluster_id),
         kafka="\n".join(_kafka_lines(origin)),
         unseen=UNSEEN_READERS,
-        pressure=_pressure(look),
+        pressure=suggestion and PRESSURE.format(suggestion=printable(suggestion)),
         **_retention(look.retention_ms),
     )
     return head + _topics(look)
-
-
-def _pressure(look: FirstLook) -> str:
-    suggestion = suggest_pressure(look.report.disk)
-    return "" if suggestion is None else PRESSURE.format(suggestion=printable(suggestion))
 
 
 def policy_file(look: FirstLook, owner: str, cluster_id: str, written_at: str) -> str:
@@ -166,16 +162,19 @@ def _retention(ms: int) -> dict[str, str | int]:
 
 
 def _topics(look: FirstLook) -> str:
-    others = [topic for topic in look.topics if why_not(topic) is not None]
     lines: list[str] = []
+    others: list[str] = []
     for topic in look.topics:
-        if why_not(topic) is None:
+        if (why := why_not(topic)) is None:
             lines += _enabled_topic(topic, look)
+        else:
+            others.append(f"  # {printable(why)}")
+            others.append(f"  - name: {_topic_name(topic.topic)}")
+            others.append("    retention.commitoffset.enable: false")
+            others += _retention_lines(topic, look)
     if others:
-        lines += ["  # Not topics to begin with; the reason is above each:"]
-    for topic in others:
-        lines += _disabled_topic(topic, look)
-    return "\n".join(lines) + "\n"
+        lines.append("  # Not topics to begin with; the reason is above each:")
+    return "\n".join(lines + others) + "\n"
 
 
 def _kafka_lines(origin: Origin) -> Iterator[str]:
@@ -210,13 +209,6 @@ def _enabled_topic(topic: TopicAnswer, look: FirstLook) -> Iterator[str]:
         yield "      # The topic is held unless each of them has committed:"
         yield f"      required: [{', '.join(map(dumped_text, required))}]"
     yield ""
-
-
-def _disabled_topic(topic: TopicAnswer, look: FirstLook) -> Iterator[str]:
-    yield f"  # {printable(why_not(topic) or '')}"
-    yield f"  - name: {_topic_name(topic.topic)}"
-    yield "    retention.commitoffset.enable: false"
-    yield from _retention_lines(topic, look)
 
 
 def _retention_lines(topic: TopicAnswer, look: FirstLook) -> Iterator[str]:

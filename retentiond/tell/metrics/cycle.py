@@ -126,14 +126,6 @@ def _unmanaged_bytes(cycle: CycleFigures) -> Samples:
     return [((), None if sizes is None else sum(sizes.get(topic, 0) for topic in known))]
 
 
-def _owners(cycle: CycleFigures) -> Samples:
-    return (
-        ((each.topic, label(each.owner)), 1)
-        for each in cycle.report.answers.topics
-        if each.owner is not None
-    )
-
-
 CYCLE_METRICS: tuple[Definition[CycleFigures], ...] = (
     Definition(
         "retentiond_records_deleted_total",
@@ -165,7 +157,11 @@ CYCLE_METRICS: tuple[Definition[CycleFigures], ...] = (
         GAUGE,
         "1 for each enabled topic that a team's policy file covers, with that file's owner.",
         ("topic", "owner"),
-        _owners,
+        lambda cycle: (
+            ((each.topic, label(each.owner)), 1)
+            for each in cycle.report.answers.topics
+            if each.owner is not None
+        ),
     ),
     Definition(
         "retentiond_topic_dry_run",

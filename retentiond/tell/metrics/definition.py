@@ -52,7 +52,6 @@ class Definition(Generic[Told]):
         return prom.Histogram(self.name, self.help, self.labels, registry=registry, buckets=BUCKETS)
 
     def family(self, source: Told) -> Metric:
-        """The metric with its values."""
         known = () if self.samples is None else self.samples(source)
         samples = [(labels, value) for labels, value in known if value is not None]
         if self.type == INFO:

@@ -71,7 +71,6 @@ def groups(topic: TopicAnswer, readers: RememberedReaders) -> tuple[tuple[GroupA
 
 
 def remembered_reader(group_id: str, last: RememberedReader) -> TopicReader:
-    """A reader of the topic, made from the memory."""
     return TopicReader(
         group_id,
         last.kind,

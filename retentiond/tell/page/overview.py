@@ -167,21 +167,19 @@ class Order(NamedTuple):
 
     @property
     def word(self) -> str:
-        """The order as an address names it."""
+        """As an address names it."""
         return f"-{self.by}" if self.is_descending else self.by
 
 
 BY_FREES = Order("reclaimable", is_descending=True)
 
 
-def _kept_bytes_and_records(topic: TopicAnswer) -> tuple[int, int]:
-    sizes = [kept.size for kept in topic.kept]
-    return known_bytes(total_stored(sizes)), sum(kept.records for kept in topic.kept)
-
-
 FIGURES: Mapping[str, Callable[[TopicAnswer], tuple[int, ...]]] = {
     "bytes": lambda topic: (known_bytes(topic.size),),
-    "kept": _kept_bytes_and_records,
+    "kept": lambda topic: (
+        known_bytes(total_stored(kept.size for kept in topic.kept)),
+        sum(kept.records for kept in topic.kept),
+    ),
 }
 
 COLUMNS = ("name", "reclaimable", *FIGURES)
@@ -342,7 +340,6 @@ class Paged(Generic[T]):
         return max(0, self.first + len(self.rows) - 1)
 
     def map(self, item: Callable[[T], U]) -> Paged[U]:
-        """The same page with an item for each of its rows."""
         return Paged([*map(item, self.rows)], self.number, self.pages, self.found, self.total)
 
 

@@ -30,7 +30,6 @@ class BarSegment(NamedTuple):
 
 
 def kind_of(keeper: KeptBecause) -> str:
-    """The kind of records that stay for this cause."""
     if keeper == KEPT_BY_AGE:
         return YOUNG
     return UNREAD if keeper.reason is Reason.NOT_CONSUMED else HELD
