@@ -19,7 +19,6 @@ from retentiond.cli.options import Confirmed, Debug, Output, OutputFormat, start
 from retentiond.errors import ConfigError, RetentiondError, UsageError
 from retentiond.formatting import printable, say_bytes, say_many, say_stored
 from retentiond.kafka.settings.command_config import read_settings
-from retentiond.kafka.settings.properties import ClientSettings
 from retentiond.model import Outcome
 from retentiond.state_places import user_state_dir
 
@@ -31,7 +30,6 @@ offsets needs --yes, too. Elsewhere scripts for Kafka's own tool go on working."
 
 if TYPE_CHECKING:
     from retentiond.kafka.cluster import KafkaCluster
-    from retentiond.kafka.confluent.client import LibrdkafkaClient
     from retentiond.tools.delete_records.bounds import Targets
     from retentiond.tools.delete_records.partitions import Item, LookUps
 
@@ -43,10 +41,7 @@ def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
     ],
     groups: Annotated[
         list[str] | None,
-        typer.Argument(
-            help="More groups for --to-committed.",
-            metavar="GROUP",
-        ),
+        typer.Argument(help="More groups for --to-committed.", metavar="GROUP"),
     ] = None,
     offset_json_file: Annotated[
         Path | None,
@@ -59,10 +54,7 @@ def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
     ] = None,
     topic: Annotated[
         list[str] | None,
-        typer.Option(
-            "--topic",
-            help="All partitions of this topic; may be given several times.",
-        ),
+        typer.Option("--topic", help="All partitions of this topic; may be given several times."),
     ] = None,
     older_than: Annotated[
         str | None,
@@ -178,15 +170,28 @@ def delete_targets(
     may_ask: bool,
 ) -> bool:
     """Deletes, or with ``dry_run`` only shows; whether any partition failed."""
+    from retentiond.kafka.confluent.client import LibrdkafkaClient
     from retentiond.tools.delete_records.partitions import preview, refuse_hopeless
     from retentiond.tools.delete_records.request import RequestAudit, delete
 
     audit = None if dry_run else RequestAudit(state_dir or user_state_dir())
     settings = read_settings(bootstrap_server, command_config)
-    hasty = _hasty(settings)
-    records = _records(hasty, command_config)
+    # A cluster that doesn't answer is noticed soon, however long deletions take.
+    at_most_s = min(settings.request_timeout_s, LOOK_UP_TIMEOUT_S)
+    kafka_python = {**settings.kafka_python, "request_timeout_ms": int(at_most_s * 1000)}
+    hasty = replace(settings, request_timeout_s=at_most_s, kafka_python=kafka_python)
+    try:
+        records = LibrdkafkaClient(hasty)
+    except ConfigError as error:  # it speaks of the daemon's file
+        raise ConfigError(error.message, file=str(command_config or "")) from error
     with ExitStack() as stack:
-        kafka = cache(lambda: stack.enter_context(closing(_kafka(hasty, records))))
+
+        @cache
+        def kafka() -> KafkaCluster:  # loaded only where something is looked up
+            from retentiond.kafka.cluster import KafkaCluster
+
+            return stack.enter_context(closing(KafkaCluster(hasty, lambda *_: None, records)))
+
         items = wanted.items(records, kafka)
         if audit is None:
             from retentiond.tools.delete_records.freed_bytes import with_bytes
@@ -211,30 +216,6 @@ def delete_targets(
     return any(item.has_failed for item in items)
 
 
-def _records(settings: ClientSettings, command_config: Path | None) -> LibrdkafkaClient:
-    from retentiond.kafka.confluent.client import LibrdkafkaClient
-
-    try:
-        return LibrdkafkaClient(settings)
-    except ConfigError as error:  # it speaks of the daemon's file
-        raise ConfigError(error.message, file=str(command_config or "")) from error
-
-
-def _kafka(settings: ClientSettings, records: LibrdkafkaClient) -> KafkaCluster:
-    """The client for look-ups; it is loaded only if there are any."""
-    from retentiond.kafka.cluster import KafkaCluster
-
-    return KafkaCluster(settings, lambda *_: None, records)
-
-
-def _hasty(settings: ClientSettings) -> ClientSettings:
-    """Settings for look-ups: a cluster that doesn't answer is noticed soon, however long deletions
-    take."""
-    at_most_s = min(settings.request_timeout_s, LOOK_UP_TIMEOUT_S)
-    kafka_python = {**settings.kafka_python, "request_timeout_ms": int(at_most_s * 1000)}
-    return replace(settings, request_timeout_s=at_most_s, kafka_python=kafka_python)
-
-
 CLUSTER_CHANGED = (
     "retentiond: while this command waited for the answer, the cluster changed: not all that was "
     "shown may still be deleted, and nothing has been. This may be deleted now:"
@@ -248,7 +229,10 @@ def _agreed(items: Sequence[Item], again: Callable[[], list[Item]], kafka: LookU
 
     shown = as_shown(preview(kafka, items))
     while any(item.is_pending for item in shown):
-        _confirm(shown)
+        for line in lines(shown):
+            print(line, file=sys.stderr)
+        pending = [item for item in shown if item.is_pending]
+        typer.confirm(f"Delete {spanned(pending)}?", abort=True, err=True)
         now = as_shown(preview(kafka, again()))
         agreed = limit_to_shown(shown, now)
         if agreed is not None:
@@ -257,13 +241,6 @@ def _agreed(items: Sequence[Item], again: Callable[[], list[Item]], kafka: LookU
         termios.tcflush(sys.stdin, termios.TCIFLUSH)  # typed before this question was there
         print(CLUSTER_CHANGED, file=sys.stderr)
     return shown
-
-
-def _confirm(items: Sequence[Item]) -> None:
-    for line in lines(items):
-        print(line, file=sys.stderr)
-    pending = [item for item in items if item.is_pending]
-    typer.confirm(f"Delete {spanned(pending)}?", abort=True, err=True)
 
 
 def show(items: Sequence[Item], output: Output, *, dry_run: bool) -> None:
@@ -303,11 +280,10 @@ def spanned(pending: Sequence[Item]) -> str:
     records = sum(item.records or 0 for item in pending)
     known = [item.predicted_bytes for item in pending if item.predicted_bytes is not None]
     remote = [each for item in pending if (each := item.predicted_remote_bytes) is not None]
+    remote_bytes = sum(remote) if len(remote) == len(pending) else None
     freed = ""
     if len(known) == len(pending) > 0:
-        freed = (
-            f" (about {_on_disk(sum(known), sum(remote) if len(remote) == len(pending) else None)})"
-        )
+        freed = f" (about {_on_disk(sum(known), remote_bytes)})"
     return f"{say_many(records, 'record')} from {say_many(len(pending), 'partition')}{freed}"
 
 

@@ -202,9 +202,21 @@ def document(report: CycleReport, *, with_outcomes: bool) -> dict[str, Any]:
 
 def figures(report: CycleReport) -> dict[str, Any]:
     """The key-values of the cycle's log line."""
-    rows = report.plan.rows
+    rows, disk = report.plan.rows, report.disk
     verdicts = Counter(row.verdict for row in rows)
     outcomes = Counter(each.outcome for each in report.outcomes.values())
+    remote = {"predicted_remote_bytes": report.planned.frees.remote}
+    worth_telling = {
+        "trial_topics": len(report.trials),
+        "problems": list(report.problems),
+        "unnamed_readers": list(report.unnamed_readers),
+        "undone": list(report.undone),
+        "paused": report.plan.paused,
+        "stuck": [f"{each.at}: {each.sentence}" for each in disk.stuck],
+        "under_pressure": [*map(say_relief, disk.relief or ())],
+        "disk_problems": list(disk.problems),
+        "lag_problem": report.lag.problem,
+    }
     return {
         "cycle_id": report.plan.cycle_id,
         "result": report.result,
@@ -217,31 +229,11 @@ def figures(report: CycleReport) -> dict[str, Any]:
         "records_planned": report.planned.records,
         "records_deleted": report.records_deleted,
         "predicted_bytes": report.planned.frees.local,
-        **(
-            {"predicted_remote_bytes": report.planned.frees.remote}
-            if report.planned.is_tiered
-            else {}
-        ),
-        **({"trial_topics": len(report.trials)} if report.trials else {}),
-        "freed_bytes": sum(report.disk.freed_bytes.values()),
+        **(remote if report.planned.is_tiered else {}),
+        "freed_bytes": sum(disk.freed_bytes.values()),
         "deletions": {outcome.value: count for outcome, count in sorted(outcomes.items())},
         "seconds": {step: round(spent, 3) for step, spent in report.seconds.items()},
-        **({"problems": list(report.problems)} if report.problems else {}),
-        **({"unnamed_readers": list(report.unnamed_readers)} if report.unnamed_readers else {}),
-        **({"undone": list(report.undone)} if report.undone else {}),
-        **({"paused": report.plan.paused} if report.plan.paused else {}),
-        **(
-            {"stuck": [f"{each.at}: {each.sentence}" for each in report.disk.stuck]}
-            if report.disk.stuck
-            else {}
-        ),
-        **(
-            {"under_pressure": [say_relief(each) for each in report.disk.relief]}
-            if report.disk.relief
-            else {}
-        ),
-        **({"disk_problems": list(report.disk.problems)} if report.disk.problems else {}),
-        **({"lag_problem": report.lag.problem} if report.lag.problem else {}),
+        **{name: told for name, told in worth_telling.items() if told},
     }
 
 

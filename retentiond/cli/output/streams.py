@@ -8,7 +8,6 @@ itself (``| head -1``). What is said on stderr is no result.
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import errno
 import os
@@ -20,26 +19,7 @@ from typing import Any, TextIO, cast
 LEAST_WIDTH = 40
 """Columns: where a terminal says that it has less, or none, its lines are broken by itself."""
 
-SUBSTITUTES = {
-    "…": "...",
-    "→": "->",
-}
-"""What is shown for letters that stdout can't show; any other is shown by its number."""
-
-_ERRORS = "retentiond.substitute"
-
 _CODES_OF_SUCCESS = (None, 0, 3)  # 3: something was found, and nobody has seen what
-
-
-def _substitute(error: UnicodeError) -> tuple[str, int]:
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    letters = error.object[error.start : error.end]
-    shown = (SUBSTITUTES.get(each) or ascii(each)[1:-1] for each in letters)
-    return "".join(shown), error.end
-
-
-codecs.register_error(_ERRORS, _substitute)
 
 
 class Stdout:
@@ -180,5 +160,5 @@ def _writable(stream: TextIO | None) -> TextIO:
     if stream is None:
         stream = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for as long as it runs
     with contextlib.suppress(AttributeError, OSError, ValueError):  # a stream of its own
-        cast(Any, stream).reconfigure(errors=_ERRORS)
+        cast(Any, stream).reconfigure(errors="backslashreplace")
     return stream

@@ -158,7 +158,7 @@ def assert_told(done: Ran, line: str, *, is_lost: bool, is_heard: bool = True) -
 def test_letters_are_shown_by_their_numbers(folder: Path) -> None:
     done = ran(folder, "check", environment={"PYTHONIOENCODING": "ascii"})
     assert "topics matching gr\\xf6\\xdfe-.*: " in done.out
-    assert "z\\xfcrich -> \\u221e must have committed" in done.out
+    assert "z\\xfcrich \\u2192 \\u221e must have committed" in done.out
 
 
 @pytest.mark.parametrize("columns", ["0", "1", "20"])
