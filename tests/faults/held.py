@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from unittest import mock
@@ -25,6 +26,11 @@ FORKS = multiprocessing.get_context("forkserver")
 """Lives are forked from a process that has imported everything; a new Python takes seconds."""
 
 FORKS.set_forkserver_preload(["tests.faults.hold_at"])
+
+
+def on_the_path() -> AbstractContextManager[object]:
+    """The process that forks imports what this one does. The first life starts it."""
+    return mock.patch.dict(os.environ, {"PYTHONPATH": f"{ROOT}:{ROOT / 'scripts'}"})
 
 
 class _Fork:
@@ -63,8 +69,7 @@ class Held(Process):
     def _started(
         self, arguments: Sequence[str], cwd: Path, log_file: Path, _environment: Mapping[str, str]
     ) -> _Fork:
-        paths = f"{ROOT}:{ROOT / 'scripts'}"
-        with mock.patch.dict(os.environ, {"PYTHONPATH": paths}):  # of the first, which forks
+        with on_the_path():
             life = FORKS.Process(
                 target=live, args=(self._step, self._flags, [*arguments], cwd, log_file)
             )

@@ -13,21 +13,27 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from retentiond.spark.session import SparkSessions
 from retentiond.state.audit_figures import differences
 from retentiond.state.operator_actions import read_pause, remove_pause
 from retentiond.state.state import open_state
 from tests.contract.real import RealDriver
 from tests.faults.held import log_start
 from tests.support.brokers.command import consumed, settings, write
-from tests.support.brokers.cycles import Retentiond, arrange_deletion, told
+from tests.support.brokers.cycles import (
+    NO_SPARK,
+    Retentiond,
+    arrange_deletion,
+    planned_by_the_oracle,
+    told,
+)
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark]
+pytestmark = pytest.mark.broker
 
 OPERATIONS = (Path(__file__).parents[2] / "docs" / "operations.md").read_text("utf-8")
 
@@ -35,19 +41,18 @@ OPERATIONS = (Path(__file__).parents[2] / "docs" / "operations.md").read_text("u
 class Place:
     """A retentiond with a folder of its own, and the topic's two groups."""
 
-    def __init__(self, driver: RealDriver, spark: SparkSessions, topic: str, folder: Path) -> None:
-        self.driver, self._spark, self.topic, self.folder = driver, spark, topic, folder
+    def __init__(self, driver: RealDriver, topic: str, folder: Path) -> None:
+        self.driver, self.topic, self.folder = driver, topic, folder
         self.state_dir = folder / "state"
         self.fast, self.late = f"fast-{topic}", f"late-{topic}"
-        self.retentiond = Retentiond(driver.kafka, spark, folder, topic)
+        self.retentiond = Retentiond(driver.kafka, NO_SPARK, folder, topic)
 
     def elsewhere(self, name: str, **rules: object) -> Place:
         folder = self.folder.parent / name
         folder.mkdir(exist_ok=True)
-        other = Place(self.driver, self._spark, self.topic, folder)
-        other.retentiond = Retentiond(
-            self.driver.kafka, self._spark, folder, consumed(self.topic, **rules)
-        )
+        other = Place(self.driver, self.topic, folder)
+        topic = consumed(self.topic, **rules)
+        other.retentiond = Retentiond(self.driver.kafka, NO_SPARK, folder, topic)
         return other
 
     def commit(self, group: str, offset: int) -> None:
@@ -64,14 +69,15 @@ class Place:
 
 
 @pytest.fixture
-def place(driver: RealDriver, spark: SparkSessions, tmp_path: Path, topic_name: str) -> Place:
+def place(driver: RealDriver, tmp_path: Path, topic_name: str) -> Iterator[Place]:
     (tmp_path / "here").mkdir()
-    place = Place(driver, spark, topic_name, tmp_path / "here")
+    place = Place(driver, topic_name, tmp_path / "here")
     driver.create_topic(topic_name)
     driver.produce(topic_name, [driver.now_ms] * 20)
     place.commit(place.fast, 5)
-    arrange_deletion(place.retentiond, topic_name, 5)
-    return place
+    with planned_by_the_oracle():
+        arrange_deletion(place.retentiond, topic_name, 5)
+        yield place
 
 
 def late_group_came_and_went(place: Place) -> None:

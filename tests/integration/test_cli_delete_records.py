@@ -77,37 +77,6 @@ def test_unknown_partitions_are_known_within_5_s_and_the_good_ones_are_done(
     assert unknown not in bench.driver.kafka.topic_names()
 
 
-def test_a_topic_that_is_only_compacted_is_an_error_in_words(bench: Bench, topic_name: str) -> None:
-    name = bench.topic(topic_name, cleanup_policy="compact")
-    done = bench.delete((name, 0, 5))
-    assert done.code == 1
-    assert "POLICY_VIOLATION: the topic's cleanup.policy has no delete" in done.out
-
-
-def test_a_wrong_entry_refuses_the_file_and_nothing_is_deleted(
-    bench: Bench, topic_name: str
-) -> None:
-    name = bench.topic(topic_name)
-    done = bench.delete((name, 0, 5), (name, 0, 6))
-    assert (done.code, done.out) == (2, "")
-    assert "partitions[1]: the same partition as partitions[0]" in done.err
-    assert bench.log_starts(name) == [0]
-    assert not bench.state_dir.exists()
-
-
-def test_unknown_fields_are_a_warning_and_the_deletion_is_done(
-    bench: Bench, topic_name: str
-) -> None:
-    name = bench.topic(topic_name)
-    entry = {"topic": name, "partition": 0, "offset": 5, "note": 1}
-    done = bench.run(
-        "--delete-offset-json-file", bench.file(text=json.dumps({"partitions": [entry]}))
-    )
-    assert done.code == 0
-    assert done.err.endswith("partitions[0].note: this field is unknown and changes nothing\n")
-    assert bench.log_starts(name) == [5]
-
-
 def test_a_thousand_partitions_are_one_request(bench: Bench, topic_name: str) -> None:
     name = f"{topic_name}-wide"
     bench.driver.create_topic(name, 1000)

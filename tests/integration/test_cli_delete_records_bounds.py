@@ -12,8 +12,6 @@ pytestmark = pytest.mark.broker
 
 HOUR_MS = 3_600_000
 
-YEAR_1 = -62_135_596_800_000
-
 
 def aged(bench: Bench, name: str) -> str:
     """Partition 0: four records of two hours ago, six of now; 1: ten old ones; 2: ten new ones."""
@@ -38,19 +36,6 @@ def test_records_older_than_a_time_go_and_younger_ones_stay(bench: Bench, topic_
     assert bench.log_starts(name, 3) == [4, 10, 0]
 
 
-def test_records_without_a_timestamp_are_not_older_than_a_time(
-    bench: Bench, topic_name: str
-) -> None:
-    now = bench.driver.now_ms
-    bench.driver.create_topic(topic_name, 3)
-    for partition, stamps in enumerate(([-1] * 3, [now - 2 * HOUR_MS, YEAR_1], [1, 1, now])):
-        bench.driver.produce(topic_name, stamps, partition)
-    done = bench.run("--topic", topic_name, "--older-than", "1h", "--yes")
-    assert done.code == 1
-    assert "has no timestamp" in done.out
-    assert bench.log_starts(topic_name, 3) == [0, 0, 2]
-
-
 @pytest.mark.parametrize("zone", ["", "+00:00", "Z"])
 def test_a_time_without_a_zone_is_utc(bench: Bench, topic_name: str, zone: str) -> None:
     name = aged(bench, topic_name)
@@ -60,17 +45,6 @@ def test_a_time_without_a_zone_is_utc(bench: Bench, topic_name: str, zone: str) 
     assert done.code == 0
     assert [(row["offset"], row["records"]) for row in rows] == [(4, 4), (10, 10), (None, 0)]
     assert bench.log_starts(name, 3) == [0, 0, 0]
-
-
-def test_records_of_an_open_transaction_stay(bench: Bench, topic_name: str) -> None:
-    name = bench.topic(topic_name)
-    transaction = bench.driver.begin(name, 3)
-    try:
-        done = bench.run("--topic", name, "--to-datetime", "2100-01-01", "--yes")
-        assert done.code == 0
-        assert bench.log_starts(name) == [RECORDS]
-    finally:
-        transaction.abort()
 
 
 def test_the_smallest_commit_of_the_groups_counts(bench: Bench, topic_name: str) -> None:
@@ -97,46 +71,6 @@ def test_without_a_topic_it_is_those_that_the_groups_have_commits_on(
     done, rows = bench.rows("--to-committed", topic_name, "--dry-run")
     assert done.code == 0
     assert [(row["topic"], row["offset"]) for row in rows] == [(one, 7), (two, 8)]
-
-
-def test_commits_and_age_together_must_both_hold(bench: Bench, topic_name: str) -> None:
-    name = aged(bench, topic_name)
-    bench.driver.commit(topic_name, {(name, partition): 6 for partition in range(3)})
-    bounds = ("--to-committed", topic_name, "--older-than", "1h")
-    done, rows = bench.rows(*bounds, "--dry-run")
-    assert done.code == 0
-    assert [row["offset"] for row in rows] == [4, 6, None]
-
-
-def test_a_group_without_any_commit_is_an_error(bench: Bench, topic_name: str) -> None:
-    name = aged(bench, topic_name)
-    bench.driver.commit(topic_name, {(name, 0): 7})
-    for groups in (["no-such-group"], [topic_name, "no-such-group"]):
-        for topics in ([], ["--topic", name]):
-            done = bench.run("--to-committed", *groups, *topics, "--yes")
-            assert (done.code, done.out) == (2, "")
-            assert done.err == (
-                "retentiond: group 'no-such-group' has no commit that you may see; nothing was "
-                "deleted: check its name, and DESCRIBE on its topics\n"
-            )
-    assert bench.log_starts(name, 3) == [0, 0, 0]
-
-
-def test_an_unknown_topic_refuses_worked_out_bounds(bench: Bench, topic_name: str) -> None:
-    name = aged(bench, topic_name)
-    topics = ("--topic", name, "--topic", "no-such-topic")
-    done = bench.run(*topics, "--older-than", "1h", "--yes")
-    assert (done.code, done.out) == (2, "")
-    assert "topic 'no-such-topic': UNKNOWN_TOPIC_OR_PARTITION: " in done.err
-    assert bench.log_starts(name, 3) == [0, 0, 0]
-
-
-def test_without_a_terminal_worked_out_bounds_need_yes(bench: Bench, topic_name: str) -> None:
-    name = aged(bench, topic_name)
-    done = bench.run("--topic", name, "--older-than", "1h")
-    assert (done.code, done.out) == (2, "")
-    assert "need --yes where there is no terminal to ask on" in done.err
-    assert bench.log_starts(name, 3) == [0, 0, 0]
 
 
 def test_on_a_terminal_it_shows_what_goes_and_no_deletes_nothing(

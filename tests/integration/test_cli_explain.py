@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -175,22 +174,6 @@ def test_a_record_from_the_future_is_noticed(found: Explained) -> None:
     assert (document["reason"], document["cutoff"]) == ("consumed", 1)
     (sentence,) = document["timestamps"]
     assert sentence.startswith("The record at offset 1 is dated more than 30 days in the future: ")
-
-
-def test_nothing_is_said_of_sound_time_stamps(found: Explained) -> None:
-    assert found.partition("orders")["timestamps"] == []
-
-
-def test_the_command_prints_tables_that_fit_80_columns(found: Explained) -> None:
-    done = run_here("explain", "orders:0", cwd=found.folder, environment={"COLUMNS": "80"})
-    assert (done.code, done.err) == (0, "")
-    title, rule, groups, sentences = done.out.split("\n\n")
-    assert title == "orders:0  delete: consumed, 30 records to delete"
-    assert max(map(len, [*rule.splitlines(), *groups.splitlines()])) <= 80
-    assert "\x1b" not in done.out
-    assert re.search(
-        r"What stays: 10 records \(about .*\), billing has yet to read them", sentences
-    )
 
 
 def test_a_topic_that_is_not_in_the_cluster_ends_with_2_and_one_sentence(found: Explained) -> None:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import yaml
 from confluent_kafka import Producer
 
 from retentiond.config import load
@@ -191,17 +190,6 @@ def test_a_topic_that_is_read_from_its_beginning_is_not_enabled_and_says_why(
     assert why in comment
 
 
-def test_unlimited_retention_is_enabled_where_it_is_asked_for_and_a_known_journal_never(
-    seen: Seen, tmp_path: Path
-) -> None:
-    arguments = ("--bootstrap-server", seen.servers, "--include-unlimited", "--write-config")
-    done = run_here("plan", *arguments, "all.yaml", cwd=tmp_path)
-    assert (done.code, done.err) == (0, "")
-    written = (tmp_path / "all.yaml").read_text()
-    enabled = set(re.findall(r"- name: (\S+)\n[^\n]*enable: true\n", written))
-    assert enabled == {"orders", "slow", "young", "segmented", "ledger", "connect-configs.old"}
-
-
 def test_nothing_is_deleted_and_nothing_left_behind_but_what_was_asked_for(seen: Seen) -> None:
     partitions = [TopicPartition(name, 0) for name in TOPICS]
     log_starts = seen.driver.kafka.offsets(partitions, OffsetBound.LOG_START)
@@ -239,33 +227,6 @@ def test_a_plan_with_that_configuration_says_the_same_of_the_topics_that_it_enab
         name: tuple(seen.row(name)[key] for key in ("verdict", "reason", "cutoff", "records"))
         for name in ("orders", "slow", "young", "segmented")
     }
-
-
-def test_the_table_fits_80_columns_and_ends_with_the_whole_cluster(seen: Seen) -> None:
-    arguments = ("--bootstrap-server", seen.servers, "--topic", "orders", "--topic", "s(low|hort)")
-    options = ("--consumed-retention", "90m", "--exit-code")
-    done = run_here("plan", *arguments, *options, cwd=seen.folder, environment={"COLUMNS": "80"})
-    assert (done.code, done.err) == (3, "")
-    title, table, closing = done.out.split("\n\n")
-    assert title == "What a consumed retention of 1 hour 30 minutes would free:"
-    assert [line.split()[0] for line in table.splitlines() if line[0] != " "] == [
-        "TOPIC",
-        "orders",
-        "slow",
-        "short",
-    ]
-    assert max(map(len, table.splitlines())) <= 80
-    assert "\x1b" not in done.out
-    assert "13 of 30 records in 2 of 3 topics" in closing
-    assert closing.endswith("Nothing was deleted.\n")
-
-
-def test_a_pattern_that_matches_nothing_ends_with_2_and_one_sentence(seen: Seen) -> None:
-    arguments = ("--bootstrap-server", seen.servers, "--topic", "no-such-topic")
-    done = run_here("plan", *arguments, cwd=seen.folder)
-    assert (done.code, done.out) == (2, "")
-    assert done.err.startswith("retentiond: no topic of the cluster is called no-such-topic")
-    assert done.err.count("\n") == 1
 
 
 # At the topics that no entry of a configuration is about
@@ -346,27 +307,3 @@ def test_a_policy_file_of_what_is_unmanaged_is_taken_by_the_configuration(manage
     done = run_here("plan", "--unmanaged", "--write-config", "other.yaml", cwd=managed)
     assert (done.code, done.out) == (2, "")
     assert "so there is nothing to write to other.yaml" in done.err
-
-
-def test_unmanaged_topics_with_unlimited_retention_are_enabled_only_where_it_is_asked_for(
-    managed: Path,
-) -> None:
-    options = ("--topic", "ledger|segmented", "--include-unlimited")
-    done = run_here("plan", "--unmanaged", *options, "--write-config", "asked.yaml", cwd=managed)
-    assert (done.code, done.err) == (0, "")
-    assert "It has no effect until policies in retentiond.yaml leads to it." in done.out
-    policy = yaml.safe_load((managed / "asked.yaml").read_text())
-    assert (policy["owner"], [each["name"] for each in policy["topics"]]) == (
-        "unassigned",
-        ["segmented", "ledger"],
-    )
-    assert all(each["retention.commitoffset.enable"] for each in policy["topics"])
-
-
-def test_a_file_that_is_there_is_never_replaced_by_a_policy_file(managed: Path) -> None:
-    before = (managed / "policies.d" / "none.yaml").read_text()
-    written = ("--write-config", "policies.d/none.yaml")
-    done = run_here("plan", "--unmanaged", *written, cwd=managed)
-    assert (done.code, done.out) == (2, "")
-    assert "policies.d/none.yaml exists and is not overwritten" in done.err
-    assert (managed / "policies.d" / "none.yaml").read_text() == before

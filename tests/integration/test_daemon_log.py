@@ -6,15 +6,17 @@ import fcntl
 import os
 import signal
 import socket
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 import httpx
 import pytest
 
 from devkit.embedded import EmbeddedKafka
+from tests.faults.held import FORKS, on_the_path
+from tests.faults.hold_at import live
 from tests.support.brokers.command import RETENTIOND, run, settings, write
 from tests.support.waiting import PATIENCE, eventually
 
@@ -24,23 +26,28 @@ NOWHERE = "127.0.0.1:1"
 
 
 @contextmanager
-def daemon(folder: Path, stderr: int) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    """Without a broker, so that each cycle fails; and its address."""
+def daemon(folder: Path, stderr: Path) -> Iterator[tuple[ForkServerProcess, str]]:
+    """Without a broker, so that each cycle fails, and without Spark; and its address."""
     with socket.create_server(("127.0.0.1", 0)) as bound:
         port = bound.getsockname()[1]
     http = {"host": "127.0.0.1", "port": port}
     write(folder / "retentiond.yaml", settings(NOWHERE, folder / "state", http=http))
-    process = subprocess.Popen(
-        [*RETENTIOND, "run", "--config", str(folder / "retentiond.yaml")],
-        stderr=stderr,
-        stdin=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    life = FORKS.Process(target=live, args=("nowhere", folder, ["run"], folder, stderr))
+    with on_the_path():
+        life.start()
     try:
-        yield process, f"http://127.0.0.1:{port}"
+        yield life, f"http://127.0.0.1:{port}"
     finally:
-        process.kill()
-        process.wait()
+        life.kill()
+        life.join()
+
+
+def end(life: ForkServerProcess) -> int | None:
+    """Its exit code after SIGTERM, if it ends in time."""
+    assert life.pid
+    os.kill(life.pid, signal.SIGTERM)
+    life.join(PATIENCE * END_S)
+    return life.exitcode
 
 
 def metric(address: str, series: str) -> float:
@@ -56,27 +63,24 @@ def failures(address: str) -> float:
     return metric(address, 'retentiond_cycles_total{result="failed"}')
 
 
-@pytest.mark.spark
 def test_a_reader_that_stands_still_holds_up_neither_a_cycle_nor_the_end(tmp_path: Path) -> None:
-    reading, writing = os.pipe()
+    pipe = tmp_path / "log"
+    os.mkfifo(pipe)
+    reading = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    writing = os.open(pipe, os.O_WRONLY)
     os.write(writing, b"x" * fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096))
-    with daemon(tmp_path, writing) as (process, address):
+    with daemon(tmp_path, pipe) as (life, address):
         eventually(lambda: failures(address) >= 2, timeout_s=60)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(PATIENCE * END_S) == 0
+        assert end(life) == 0
     os.close(reading)
     os.close(writing)
 
 
-@pytest.mark.spark
 def test_a_full_disk_below_the_log_is_counted_and_stops_no_daemon(tmp_path: Path) -> None:
-    full = os.open("/dev/full", os.O_WRONLY)
-    with daemon(tmp_path, full) as (process, address):
+    with daemon(tmp_path, Path("/dev/full")) as (life, address):
         eventually(lambda: failures(address) >= 2, timeout_s=60)
         assert metric(address, "retentiond_log_lines_dropped_total") >= 2
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(PATIENCE * END_S) == 0
-    os.close(full)
+        assert end(life) == 0
 
 
 @pytest.mark.broker
@@ -84,8 +88,8 @@ def test_a_full_disk_below_stderr_hides_no_result(kafka: EmbeddedKafka, tmp_path
     document = settings(kafka.bootstrap_servers, tmp_path / "state")
     write(tmp_path / "retentiond.yaml", document)
     to_a_full_disk = ["sh", "-c", 'exec "$0" "$@" 2>/dev/full', *RETENTIOND]
-    for command in (["run", "--once"], ["plan"]):
-        done = run(*command, "--output", "json", cwd=tmp_path, command=to_a_full_disk)
-        assert (done.code, done.plan["complete"]) == (0, True)
+    once = ("run", "--once", "--output", "json")
+    done = run(*once, cwd=tmp_path, command=to_a_full_disk)
+    assert (done.code, done.plan["complete"]) == (0, True)
     refused = run("plan", "--config", "nowhere.yaml", cwd=tmp_path, command=to_a_full_disk)
     assert refused.code == 2

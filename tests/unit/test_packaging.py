@@ -1,4 +1,4 @@
-"""What the package declares: every import, its files, and nothing of the developers' tools."""
+"""What the package declares: every import, and nothing that it does not import."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 ROOT = Path(__file__).parents[2]
 PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -71,28 +69,3 @@ def test_every_dependency_is_imported_somewhere() -> None:
 
 
 UNIMPORTED = {"pandas"}  # deltalake and PySpark hand over and take in its frames
-
-
-def test_developers_tools_are_no_extra() -> None:
-    assert set(PROJECT["optional-dependencies"]) == {"aws", "connect"}
-    assert {"pytest", "mypy"} <= names(PYPROJECT["dependency-groups"]["dev"])
-
-
-def test_the_image_has_every_extra() -> None:
-    pinned = re.findall(r"^([\w.-]+)==", (ROOT / "requirements.txt").read_text(), re.M)
-    extras = [each for extra in PROJECT["optional-dependencies"].values() for each in extra]
-    assert names(extras) <= set(map(normal, pinned))
-
-
-@pytest.mark.parametrize("file", ["requirements.txt", "requirements-dev.txt"])
-def test_what_is_pinned_says_how_it_was_made(file: str) -> None:
-    """And names no address to get it from."""
-    text = (ROOT / file).read_text()
-    assert "--all-extras" in text.splitlines()[1]
-    assert text.splitlines()[1].endswith(f"pyproject.toml -o {file}")
-    assert "://" not in text
-
-
-def test_the_package_says_that_it_is_typed() -> None:
-    assert "Typing :: Typed" in PROJECT["classifiers"]
-    assert (ROOT / "retentiond/py.typed").read_text() == ""

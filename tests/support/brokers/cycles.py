@@ -5,9 +5,12 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
+import retentiond.cycle
 from retentiond.act.delete import reconcile
 from retentiond.clock import Uptime, now_ms, uptime
 from retentiond.config import Config
@@ -16,14 +19,29 @@ from retentiond.disks.broker_disks import BrokerDisks
 from retentiond.gather.groups import LastCoordinators
 from retentiond.kafka.interface import Kafka
 from retentiond.model import DeletionOutcome, Outcome, PlanRow
+from retentiond.snapshot import Snapshot
 from retentiond.spark.session import SparkSessions
 from retentiond.state.audit_records import DeletionRecord, read_deletions
 from retentiond.state.state import open_state
 from retentiond.tell.report import CycleReport
+from tests.support import oracle
 from tests.support.brokers.command import Document, consumed, settings
 from tests.support.waiting import eventually
 
 Clock = Callable[[], int]
+
+NO_SPARK: Any = None
+"""The session of a cycle that is `planned_by_the_oracle`."""
+
+
+def planned_by_the_oracle() -> AbstractContextManager[object]:
+    """In place of Spark, where a test is about the state that a cycle finds or leaves: the two
+    agree, which tests/property shows, and Spark takes a second for each plan."""
+
+    def decide(_spark: object, snapshot: Snapshot) -> tuple[PlanRow, ...]:
+        return tuple(oracle.plan(snapshot))
+
+    return mock.patch.object(retentiond.cycle, "decide", decide)
 
 
 class Retentiond:

@@ -9,9 +9,9 @@ import pytest
 
 from retentiond.formatting import say_ranges
 from retentiond.model import Reason, Verdict
-from retentiond.tell.explain.explanation import explained, explanation_document, topic_document
+from retentiond.tell.explain.explanation import explained
 from retentiond.tell.figures.kept_records import KEPT_BY_AGE, KeptBecause
-from tests.support.builders.explained_plans import alone, evidence, only, remember, with_bytes
+from tests.support.builders.explained_plans import alone, evidence, only, remember
 from tests.support.builders.gather_worlds import HOUR_MS, ORDERS_1, config, entry, healthy
 from tests.support.fakes import FakeCluster, Transaction
 
@@ -113,62 +113,3 @@ def test_a_group_without_a_commit_somewhere_has_no_lag_and_says_where(tmp_path: 
 )
 def test_runs_of_partitions_are_said_in_short(partitions: list[int], said: str) -> None:
     assert say_ranges(partitions) == said
-
-
-def test_json_has_the_plans_field_names_and_the_groups(kafka: FakeCluster, tmp_path: Path) -> None:
-    remember(kafka, tmp_path)
-    kafka.advance(60_000)
-    found = with_bytes(evidence(kafka, tmp_path), 2_048, 4_096)
-    topic = alone(found, "orders")
-    document = explanation_document(topic, topic.partitions[0])
-    assert (
-        document.items()
-        >= {
-            "topic": "orders",
-            "partition": 0,
-            "cutoff": 3,
-            "verdict": "delete",
-            "reason": "consumed",
-            "records": 3,
-            "end": 6,
-            "size_bytes": 4_096,
-            "predicted_bytes": 2_048,
-            "excluded_groups": [],
-        }.items()
-    )
-    assert document["relevant_groups"][0] == {
-        "group": "billing",
-        "kind": "classic",
-        "state": "Empty",
-        "counts_because": "commits on the topic",
-        "absent_since": None,
-        "problem": None,
-        "committed_offset": 3,
-        "remembered_offset": 3,
-        "lag": 3,
-        "stands_since": "2023-11-14T22:13:20.000Z",
-        "binds": True,
-    }
-
-    def sizes(local: int) -> dict[str, int]:
-        return {"size_bytes": local, "remote_bytes": 0}
-
-    assert document["kept_by"] == [
-        {"reason": "too_young", "binding_group": None, "records": 2, **sizes(1_365)},
-        {
-            "reason": "not_consumed",
-            "binding_group": "billing",
-            "records": 1,
-            **sizes(682),
-        },
-    ]
-
-
-def test_json_of_a_topic_has_its_reasons_groups_and_partitions(
-    kafka: FakeCluster, tmp_path: Path
-) -> None:
-    document = topic_document(explained(evidence(kafka, tmp_path), "orders"))
-    assert document["topic"] == "orders"
-    assert [each["partitions"] for each in document["reasons"]] == [[0, 1]]
-    assert [each["binds"] for each in document["groups"]] == [[0, 1], []]
-    assert [each["partition"] for each in document["partitions"]] == [0, 1]
