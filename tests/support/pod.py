@@ -21,7 +21,7 @@ import pytest
 
 from tests.support.brokers.command import Process
 from tests.support.chart import Document
-from tests.unit.test_container_files import final, final_environment
+from tests.support.image import final, final_environment
 
 Secrets = Mapping[str, Mapping[str, str]]
 """Each Secret's name, and its keys."""

@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from retentiond.config import Http, load
+from tests.support.image import final
 
 ROOT = Path(__file__).parents[2]
 
@@ -68,9 +69,7 @@ def http_server(status: int) -> Iterator[int]:
 
 def run_health_check(port: int) -> int:
     """The exit code of the image's own health check, asked at another port."""
-    dockerfile = (ROOT / "Dockerfile").read_text().replace("\\\n", " ")
-    (check,) = re.findall(r"^HEALTHCHECK .*?CMD (.*)$", dockerfile, re.M)
-    python, *arguments = json.loads(check)
+    python, *arguments = json.loads(final("HEALTHCHECK").partition("CMD ")[2])
     assert python == "python"
     arguments[-1] = arguments[-1].replace(str(Http().port), str(port))
     return subprocess.run([sys.executable, *arguments], check=False, capture_output=True).returncode
