@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from retentiond.formatting import HOUR_MS, say_name
 from retentiond.model import GroupKind
 from retentiond.snapshot import GroupReading, TopicReading
-from retentiond.tell.first_look.well_known_topics import CONNECT, MIRRORS
+from retentiond.tell.first_look.well_known_topics import signs_of
+
+CONNECT, MIRRORS = signs_of("Kafka Connect's own"), signs_of("MirrorMaker's own")
 
 MIRROR_GROUPS = re.compile(r".+-mm2")
 """Groups of MirrorMaker 2's workers if it runs on its own; on the cluster to which it writes."""

@@ -5,13 +5,15 @@ state, Debezium a database's schema, a registry all its schemas. The commits of 
 nothing about these reads. A name proves nothing, so it never enables anything: a first look doesn't
 enable a topic that matches, and `doctor` names it.
 
-`SYSTEMS` is the only table of these names. Its comments say where the names come from.
+The table of these names is `well_known_topics.toml`, whose comments say where they come from.
 """
 
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+import tomllib
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from retentiond.config import Config
 from retentiond.config.policy import PolicyEntry
@@ -20,144 +22,32 @@ from retentiond.kafka.interface import INTERNAL_TOPICS
 
 
 class KnownSystem(NamedTuple):
-    """A system that owns topics. ``short``: for a cell of a table. ``meaning``: why such a topic is
-    not one to begin with. ``example``: the name of one."""
+    """A system that owns topics, as the table has it."""
 
     short: str
     meaning: str
     example: str
 
 
-CONNECT = re.compile(
-    # Kafka Connect's and Debezium's own examples, Strimzi's connect-cluster-offsets.
-    r"(?:.*[._-])?(?:connect(?:ors?)?(?:[._-].*)?|debezium|dbz)"
-    r"[._-](?:configs?|offsets?|status(?:es)?)"
-    # https://docs.aws.amazon.com/msk/latest/developerguide/msk-connect-state-management.html
-    r"|__(?:amazon_)?msk_connect_(?:configs|offsets|status)_.*",
-    re.IGNORECASE,
-)
+def _table() -> list[dict[str, Any]]:
+    file = Path(__file__).with_suffix(".toml")
+    systems: list[dict[str, Any]] = tomllib.loads(file.read_text(encoding="utf-8"))["system"]
+    return systems
 
-MIRRORS = re.compile(
-    # With replication.policy.separator, _ or - stand where a dot is by default (KIP-382, KIP-690).
-    r"mm2-(?:offset-syncs|offsets|configs|status)[._-].*|.*[._-]checkpoints[._-]internal"
-    r"|mirrormaker2-cluster-(?:offsets|configs|status)"  # Strimzi's default
-    r"|(?:.*\.)?heartbeats"
-)
 
-SYSTEMS = (
+SYSTEMS = [
     (
-        # https://kafka.apache.org/documentation/streams/developer-guide/manage-topics.html
-        re.compile(r".*-changelog"),
-        KnownSystem(
-            "changelog of Streams",
-            "by its name a changelog of Kafka Streams, which restores its state from it without "
-            "committing",
-            "app-store-changelog",
-        ),
-    ),
-    (
-        # As above. The topics of foreign-key joins are those of KIP-213.
-        re.compile(r".*-repartition|.*-KTABLE-FK-JOIN-SUBSCRIPTION-.*-topic"),
-        KnownSystem(
-            "repartition topic of Streams",
-            "by its name a repartition topic of Kafka Streams, which deletes what it has read",
-            "app-store-repartition",
-        ),
-    ),
-    (
-        # https://kafka.apache.org/documentation/#connectconfigs: *.storage.topic
-        CONNECT,
-        KnownSystem(
-            "Kafka Connect's own",
-            "by its name Kafka Connect's own, which reads it from the beginning without committing",
-            "connect-offsets",
-        ),
-    ),
-    (
-        # https://cwiki.apache.org/confluence/display/KAFKA/KIP-382%3A+MirrorMaker+2.0
-        re.compile(rf"mm2-.*|.*\.internal|{MIRRORS.pattern}"),
-        KnownSystem(
-            "MirrorMaker's own",
-            "by its name MirrorMaker's own, which reads it from the beginning without committing",
-            "mm2-offset-syncs.eu.internal",
-        ),
-    ),
-    (
-        # schema.history.internal.kafka.topic, before Debezium 2 database.history.kafka.topic. It
-        # has no default; these are the names of Debezium's documentation and tutorials:
-        # https://debezium.io/documentation/reference/stable/connectors/mysql.html
-        # KafkaSchemaHistory makes it with cleanup.policy=delete and the longest retention.ms.
-        re.compile(
-            r"(?:.*[._-])?(?:schema[._-]?(?:history|changes)|(?:db|database)[._-]?history)"
-            r"(?:[._-].*)?",
-            re.IGNORECASE,
-        ),
-        KnownSystem(
-            "Debezium's schema history",
-            "by its name a schema history of Debezium, which reads it from the beginning at each "
-            "start and can't go on without it",
-            "schema-changes.inventory",
-        ),
-    ),
-    (
-        # Apicurio Registry 2 and 3: defaults of apicurio.kafkasql.{topic,snapshots.topic,
-        # events.topic} in its KafkaSqlConfiguration; 1: of its Kafka and Streams storages.
-        # https://www.apicur.io/registry/docs/apicurio-registry/3.2.x/index.html
-        re.compile(
-            r"(?:.*[._-])?kafkasql[._-](?:journal|snapshots?|events)(?:[._-].*)?"
-            r"|storage-topic|global-id-topic"
-        ),
-        KnownSystem(
-            "Apicurio's journal",
-            "by its name a journal of Apicurio Registry, which reads all its schemas from it at "
-            "each start",
-            "kafkasql-journal",
-        ),
-    ),
-    (
-        # kafkastore.topic of Confluent's Schema Registry, topic_name of Karapace; Redpanda's own
-        # registry uses the same name.
-        # https://docs.confluent.io/platform/current/schema-registry/installation/config.html
-        re.compile(r"(?:.*[._-])?_schemas(?:[._-].*)?|_schema_encoders"),
-        KnownSystem(
-            "Schema Registry's own",
-            "by its name a schema registry's own, which reads all its schemas from it at each "
-            "start",
-            "_schemas",
-        ),
-    ),
-    (
-        # _confluent-ksql-SERVICE_ID_command_topic, and KSQL's ksql__commands before:
-        # https://docs.ksqldb.io/en/latest/reference/server-configuration/ (ksql.service.id)
-        re.compile(r".*__command_topic|_confluent-ksql-.*_command_topic|.*ksql__commands"),
-        KnownSystem(
-            "ksqlDB's command topic",
-            "by its name a command topic of ksqlDB, which reads all its statements from it at each "
-            "start",
-            "_confluent-ksql-default__command_topic",
-        ),
-    ),
-    (
-        # https://docs.datahub.com/docs/how/kafka-config: "infinite retention"
-        re.compile(r"(?:.*_)?DataHubUpgradeHistory_v1"),
-        KnownSystem(
-            "DataHub's upgrade history",
-            "by its name DataHub's upgrade history, which it reads from the beginning at each "
-            "start",
-            "DataHubUpgradeHistory_v1",
-        ),
-    ),
-    (
-        # A convention of many systems: _confluent-*, __CruiseControl*, __strimzi*, _redpanda*, …
-        re.compile(r"_.*"),
-        KnownSystem(
-            "some system's own",
-            "by its name internal to some system, which may read it without committing",
-            "__CruiseControlMetrics",
-        ),
-    ),
-)
+        re.compile("|".join([*each.get("names", ()), *each.get("signs", ())])),
+        KnownSystem(each["short"], each["meaning"], each["example"]),
+    )
+    for each in _table()
+]
 """Patterns for whole names. The first one that matches counts."""
+
+
+def signs_of(short: str) -> re.Pattern[str]:
+    """The names of topics which show that the system reads topics of the cluster."""
+    return re.compile("|".join(next(each["signs"] for each in _table() if each["short"] == short)))
 
 
 def system_of(topic: str) -> KnownSystem | None:
