@@ -32,7 +32,7 @@ from retentiond.memory.remembered import NOTHING, ByTopic, Remembered
 from retentiond.model import Plan, PlanRow, TopicPartition, in_turn
 from retentiond.snapshot import Snapshot
 from retentiond.spark.session import SparkSessions
-from retentiond.state.audit_records import begun, finished
+from retentiond.state.audit_records import cycle_record
 from retentiond.state.state import (
     LastComplete,
     State,
@@ -350,7 +350,7 @@ def _executor(
     return PlanExecutor(
         kafka=context.kafka,
         journal=state.audit,
-        begin=lambda plan: state.audit.record_cycle(begun(plan)),
+        begin=lambda plan: state.audit.record_cycle(cycle_record(plan)),
         get_ready=lambda partitions: get_ready(
             context.kafka, context.coordinators, partitions, wait_until=context.wait_until
         ),
@@ -385,7 +385,7 @@ def _record(
     """Raises what keeps it from being recorded, unless something was deleted: that is to be told
     all the same."""
     try:
-        ended = finished(done.plan, done.outcomes, context.now(), done.failure)
+        ended = cycle_record(done.plan, done.outcomes, context.now(), done.failure)
         state.audit.record_cycle(ended)
         if not done.plan.dry_run:
             rows = [done.plan.rows[position] for position in in_turn(done.plan.rows, turns)]

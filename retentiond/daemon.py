@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from types import FrameType
 from typing import Any
 
 import prometheus_client
@@ -146,20 +145,26 @@ class Daemon:
     def run(self) -> bool:
         """Returns when a signal asked for the end; True if nothing is left that still runs."""
         for handled in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(handled, self._on_signal)
+            signal.signal(handled, lambda number, _frame: self._signals.put(number))
         self._server.start()
         self._engine.warm_up()
-        self._schedule(self._engine.config)
-        self._log.info(logs.STARTED, **self._facts())
+        config = self._engine.config
+        self._schedule(config)
+        self._log.info(
+            logs.STARTED,
+            **build_versions(),
+            bootstrap_servers=config.kafka["bootstrap.servers"],
+            interval_seconds=config.schedule.interval_ms / 1000,
+            dry_run=config.dry_run,
+            state_dir=str(config.state_dir),
+            port=self._server.port,
+        )
         self._tell_of_unreadable(self._in_force)
         self._scheduler.start()
         while (number := self._next_signal()) == RELOAD_SIGNAL:
             self._reload.begin()
         self._log.info(logs.STOPPING, signal=signal.Signals(number).name)
         return self._shut_down()
-
-    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
-        self._signals.put(number)
 
     def _next_signal(self) -> int:
         """Python handles a signal only between two instructions, so one that arrives right before a
@@ -194,17 +199,6 @@ class Daemon:
     def _begin_next_at(self, due: datetime) -> None:
         with suppress(JobLookupError):  # the scheduler has ended meanwhile
             self._scheduler.modify_job(CYCLE_JOB, next_run_time=due)
-
-    def _facts(self) -> dict[str, object]:
-        config = self._engine.config
-        return {
-            **build_versions(),
-            "bootstrap_servers": config.kafka["bootstrap.servers"],
-            "interval_seconds": config.schedule.interval_ms / 1000,
-            "dry_run": config.dry_run,
-            "state_dir": str(config.state_dir),
-            "port": self._server.port,
-        }
 
     def _schedule(self, config: Config) -> None:
         """The first cycle at once, then every interval; a late one is coalesced, never doubled."""
@@ -298,20 +292,17 @@ class Daemon:
         self._status.publish(report)
         self._exposition.renew()
         log_report(self._log, report, each_deletion=self._engine.config.audit.log)
-        if report.disk.relief:
-            self._hurry(self._engine.config.schedule.under_pressure_ms)
+        if report.disk.relief:  # sooner, unless one comes sooner still
+            sooner_ms, due = self._engine.config.schedule.under_pressure_ms, self._next_due()
+            soon = datetime.now(UTC) + timedelta(milliseconds=sooner_ms)
+            if due is not None and soon < due:
+                self._begin_next_at(soon)
         if report.failure is not None:  # after something was deleted: its figures count
             self._try_again_after(report.failure)
             release_frames(report.failure)
 
     def _is_paused(self) -> bool:
         return read_pause(self._state_dir) is not None
-
-    def _hurry(self, interval_ms: int) -> None:
-        """The next cycle, for a disk that is nearly full, if none comes sooner."""
-        soon, due = datetime.now(UTC) + timedelta(milliseconds=interval_ms), self._next_due()
-        if due is not None and soon < due:
-            self._begin_next_at(soon)
 
     def _failed(self, error: Exception, *, exc_info: bool = False) -> None:
         """Says so once for each cause."""

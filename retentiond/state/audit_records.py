@@ -12,7 +12,7 @@ import json
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -159,9 +159,17 @@ def _deletion(stored: sqlite3.Row) -> DeletionRecord:
     )
 
 
-def begun(plan: Plan) -> CycleRecord:
-    """The record of a cycle before its first deletion is requested."""
+def cycle_record(
+    plan: Plan,
+    outcomes: Sequence[DeletionOutcome] = (),
+    finished_at_ms: int | None = None,
+    failure: Exception | None = None,
+) -> CycleRecord:
+    """The record of a cycle: before its first deletion is requested, and once no more outcomes can
+    become known in it (``finished_at_ms``). ``failure``: the error that ended it early."""
     verdicts = Counter(row.verdict for row in plan.rows)
+    counts = Counter(each.outcome for each in outcomes)
+    ours = {each.topic_partition for each in outcomes if each.is_ours}
     return CycleRecord(
         cycle_id=plan.cycle_id,
         cluster_id=plan.cluster_id,
@@ -171,23 +179,8 @@ def begun(plan: Plan) -> CycleRecord:
         partitions=len(plan.rows),
         to_delete=verdicts[Verdict.DELETE],
         held=verdicts[Verdict.HOLD],
-    )
-
-
-def finished(
-    plan: Plan,
-    outcomes: Sequence[DeletionOutcome],
-    finished_at_ms: int,
-    failure: Exception | None = None,
-) -> CycleRecord:
-    """The record of a cycle once no more outcomes can become known in it. ``failure``: the error
-    that ended it early."""
-    counts = Counter(each.outcome for each in outcomes)
-    ours = {each.topic_partition for each in outcomes if each.is_ours}
-    return replace(
-        begun(plan),
         finished_at_ms=finished_at_ms,
-        result=result_of(plan, outcomes, failure),
+        result=None if finished_at_ms is None else result_of(plan, outcomes, failure),
         deleted=counts[Outcome.DELETED],
         failed=counts[Outcome.FAILED],
         not_attempted=counts[Outcome.NOT_ATTEMPTED],

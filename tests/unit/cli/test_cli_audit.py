@@ -25,7 +25,7 @@ from retentiond.errors import StateError, UsageError
 from retentiond.formatting import rfc3339
 from retentiond.model import GroupKind, Outcome, Plan
 from retentiond.state.audit import Audit
-from retentiond.state.audit_records import DeletionRecord, begun, finished, read_deletions
+from retentiond.state.audit_records import DeletionRecord, cycle_record, read_deletions
 from retentiond.state.operator_actions import actions_in
 from tests.support.builders.guard_readings import commit_evidence
 from tests.support.builders.reports import PLANNED_AT_MS, outcome, report, row
@@ -59,7 +59,7 @@ def config_file(tmp_path: Path) -> Path:
             outcome("orders", what=Outcome.FAILED),
             outcome("payments", what=Outcome.UNKNOWN),
         ]
-        audit.record_cycle(begun(whole))
+        audit.record_cycle(cycle_record(whole))
         audit.intend(
             "cycle-1",
             [approved(each.topic) for each in outcomes],
@@ -67,8 +67,8 @@ def config_file(tmp_path: Path) -> Path:
             evidence_at_ms=PLANNED_AT_MS,
         )
         audit.settle("cycle-1", outcomes, PLANNED_AT_MS + 2)
-        audit.record_cycle(finished(whole, outcomes, PLANNED_AT_MS + 3))
-        audit.record_cycle(begun(plan("cycle-2", ["views"])))
+        audit.record_cycle(cycle_record(whole, outcomes, PLANNED_AT_MS + 3))
+        audit.record_cycle(cycle_record(plan("cycle-2", ["views"])))
         audit.intend(
             "cycle-2", [approved("views")], PLANNED_AT_MS + 4, evidence_at_ms=PLANNED_AT_MS
         )
@@ -378,7 +378,7 @@ def test_where_not_every_group_counted_its_table_and_its_json_say_so(
     state_dir.mkdir()
     deletion = replace(approved("orders"), row=replace(row("orders"), only_groups="bill.*"))
     with closing(Audit.open(state_dir)) as audit:
-        audit.record_cycle(begun(plan("cycle-1", ["orders"])))
+        audit.record_cycle(cycle_record(plan("cycle-1", ["orders"])))
         audit.intend("cycle-1", [deletion], PLANNED_AT_MS + 1, evidence_at_ms=PLANNED_AT_MS)
     table = command("audit", "--state-dir", state_dir).out
     assert "On orders only groups that match bill.* count (groups.only)" in table
