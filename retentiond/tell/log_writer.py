@@ -9,9 +9,9 @@ were dropped.
 from __future__ import annotations
 
 import os
+import queue
 import select
 import threading
-from collections import deque
 from collections.abc import Callable
 
 MAX_WAITING = 10_000
@@ -31,19 +31,17 @@ class LogWriter:
     ) -> None:
         self._descriptor = descriptor
         self._dropped_line = dropped_line
-        self._max_waiting = max_waiting
         self.dropped = 0
         """How many lines were dropped since the start of the process."""
         self._unreported = 0  # dropped lines that no line has reported yet
-        self._waiting: deque[str] = deque()
+        self._waiting: queue.Queue[str] = queue.Queue(max_waiting)
         self._begun = ""  # a line without its end
         self._is_mid_line = False  # the last write failed after a part of its line
-        self._is_writing = False
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
         threading.Thread(target=self._write_on, name="log", daemon=True).start()
 
     def write(self, text: str) -> int:
-        with self._changed:
+        with self._lock:
             self._begun += text
             if self._begun.endswith("\n"):
                 self._enqueue()
@@ -51,15 +49,18 @@ class LogWriter:
 
     def flush(self) -> None:
         """Queues the line that was begun. Waits for nothing."""
-        with self._changed:
+        with self._lock:
             if self._begun:
                 self._enqueue()
 
     def finish(self, seconds: float = FINISH_S) -> None:
         """Waits until the queued lines are written, for so many seconds at most."""
         self.flush()
-        with self._changed:
-            self._changed.wait_for(lambda: not (self._waiting or self._is_writing), seconds)
+        # As `queue.Queue.join`, which knows no limit.
+        with self._waiting.all_tasks_done:
+            self._waiting.all_tasks_done.wait_for(
+                lambda: not self._waiting.unfinished_tasks, seconds
+            )
 
     def fileno(self) -> int:
         return self._descriptor
@@ -72,11 +73,10 @@ class LogWriter:
 
     def _enqueue(self) -> None:
         text, self._begun = self._begun, ""
-        if len(self._waiting) >= self._max_waiting:
+        try:
+            self._waiting.put_nowait(text)
+        except queue.Full:
             self._drop(text)
-            return
-        self._waiting.append(text)
-        self._changed.notify_all()
 
     def _drop(self, text: str) -> None:
         lines = text.count("\n")
@@ -85,20 +85,16 @@ class LogWriter:
 
     def _write_on(self) -> None:
         while True:
-            with self._changed:
-                self._changed.wait_for(lambda: bool(self._waiting))
-                text, unreported = self._waiting.popleft(), self._unreported
-                self._is_writing = True
-            is_written = self._try_to_write(text)
-            with self._changed:
-                if not is_written:
+            text = self._waiting.get()
+            with self._lock:
+                unreported = self._unreported
+            if not self._try_to_write(text):
+                with self._lock:
                     self._drop(text)
-            if is_written and unreported and self._try_to_write(self._dropped_line(unreported)):
-                with self._changed:
+            elif unreported and self._try_to_write(self._dropped_line(unreported)):
+                with self._lock:
                     self._unreported -= unreported
-            with self._changed:
-                self._is_writing = False
-                self._changed.notify_all()
+            self._waiting.task_done()
 
     def _try_to_write(self, text: str) -> bool:
         """Whether the text was written. It can't be if the disk is full or the reader is gone."""

@@ -16,7 +16,7 @@ from retentiond.memory.remembered import GroupOnTopic
 from retentiond.model import Outcome, PlanRow, Reason
 from retentiond.tell.figures.answers import TopicAnswer
 from retentiond.tell.figures.pressure import MOST_KEEPERS
-from retentiond.tell.metrics.definition import COUNTER, GAUGE, Definition, Samples
+from retentiond.tell.metrics.definition import COUNTER, Definition, Samples
 from retentiond.tell.report import CycleReport
 
 
@@ -129,23 +129,22 @@ def _unmanaged_bytes(cycle: CycleFigures) -> Samples:
 CYCLE_METRICS: tuple[Definition[CycleFigures], ...] = (
     Definition(
         "retentiond_records_deleted_total",
-        COUNTER,
         "Records deleted since the daemon started.",
         ("topic",),
         _totals(lambda totals: totals.records),
+        type=COUNTER,
     ),
     Definition(
         "retentiond_deletions_total",
-        COUNTER,
         f"Approved deletions, one for each partition, by outcome: {', '.join(Outcome)}.",
         ("topic", "outcome"),
         lambda cycle: (
             (labels, cycle.totals.deletions[labels]) for labels in product(cycle.topics, Outcome)
         ),
+        type=COUNTER,
     ),
     Definition(
         "retentiond_partitions",
-        GAUGE,
         "Partitions of enabled topics, by the last cycle's verdict and reason.",
         ("topic", "verdict", "reason"),
         lambda cycle: _counted(
@@ -154,7 +153,6 @@ CYCLE_METRICS: tuple[Definition[CycleFigures], ...] = (
     ),
     Definition(
         "retentiond_topic_owner_info",
-        GAUGE,
         "1 for each enabled topic that a team's policy file covers, with that file's owner.",
         ("topic", "owner"),
         lambda cycle: (
@@ -165,7 +163,6 @@ CYCLE_METRICS: tuple[Definition[CycleFigures], ...] = (
     ),
     Definition(
         "retentiond_topic_dry_run",
-        GAUGE,
         "1 for an enabled topic that its policy has on trial (`dry_run`): its records count as "
         "reclaimable, and none is deleted. Absent for other topics, and in a dry run of the whole "
         "daemon.",
@@ -174,42 +171,36 @@ CYCLE_METRICS: tuple[Definition[CycleFigures], ...] = (
     ),
     Definition(
         "retentiond_log_start_offset",
-        GAUGE,
         "Log start offset: the first offset that a consumer can read.",
         ("topic", "partition"),
         _partitions(lambda row: row.log_start_offset),
     ),
     Definition(
         "retentiond_high_watermark",
-        GAUGE,
         "High watermark: one past the last readable record.",
         ("topic", "partition"),
         _partitions(lambda row: row.high_watermark),
     ),
     Definition(
         "retentiond_min_committed_offset",
-        GAUGE,
         "Smallest committed offset of all relevant groups; absent if it is not known.",
         ("topic", "partition"),
         _partitions(lambda row: row.min_committed_offset),
     ),
     Definition(
         "retentiond_cutoff_offset",
-        GAUGE,
         "Cutoff: the first offset that the rule keeps; absent if it is not known.",
         ("topic", "partition"),
         _partitions(lambda row: row.cutoff),
     ),
     Definition(
         "retentiond_reclaimable_records",
-        GAUGE,
         "Records that may be deleted and are still there after the last cycle.",
         ("topic",),
         _topics(lambda topic: topic.reclaimable_records),
     ),
     Definition(
         "retentiond_log_records",
-        GAUGE,
         "Records from log start offset to high watermark, over the partitions whose offsets are "
         "known; absent if there are none.",
         ("topic",),
@@ -217,7 +208,6 @@ CYCLE_METRICS: tuple[Definition[CycleFigures], ...] = (
     ),
     Definition(
         "retentiond_slowest_group_lag_records",
-        GAUGE,
         "Records from the smallest committed offset to the high watermark, over the partitions "
         "whose offsets are known; absent if there are none.",
         ("topic",),
@@ -225,7 +215,6 @@ CYCLE_METRICS: tuple[Definition[CycleFigures], ...] = (
     ),
     Definition(
         "retentiond_binding_group_lag_records",
-        GAUGE,
         "Records that only this group keeps, summed over the partitions that it binds: from its"
         " committed offset (without one, from the log start offset) up to the next bound, which is"
         " another group, the consumed retention or the end.",
@@ -234,7 +223,6 @@ CYCLE_METRICS: tuple[Definition[CycleFigures], ...] = (
     ),
     Definition(
         "retentiond_forced_retention_margin_seconds",
-        GAUGE,
         "Time until Kafka's own retention by age reaches records that the group has not read, on "
         "the partition where that is soonest; negative: loss. Absent if the group has no lag or "
         "has never committed, or if retention.ms is unlimited.",
@@ -243,14 +231,12 @@ CYCLE_METRICS: tuple[Definition[CycleFigures], ...] = (
     ),
     Definition(
         "retentiond_forced_retention_seconds",
-        GAUGE,
         "The topic's forced retention by age (retention.ms); absent if it is unlimited or unknown.",
         ("topic",),
         lambda cycle: _names(cycle.report.standing.forced_retention_ms, per=1000),
     ),
     Definition(
         "retentiond_group_last_commit_timestamp_seconds",
-        GAUGE,
         "When one of the group's commits on an enabled topic was last seen to move, in epoch "
         "seconds; if none has moved yet, when the group was first seen.",
         ("group",),
@@ -258,7 +244,6 @@ CYCLE_METRICS: tuple[Definition[CycleFigures], ...] = (
     ),
     Definition(
         "retentiond_group_live",
-        GAUGE,
         "1 if a group with commits on enabled topics has members, 0 if it has none now; absent "
         "for an external reader, and if that can't be read.",
         ("group",),
@@ -266,7 +251,6 @@ CYCLE_METRICS: tuple[Definition[CycleFigures], ...] = (
     ),
     Definition(
         "retentiond_group_vanished_seconds",
-        GAUGE,
         "For how long a remembered group has been missing, as far as that was observed; absent for "
         "groups that exist.",
         ("group",),
@@ -274,7 +258,6 @@ CYCLE_METRICS: tuple[Definition[CycleFigures], ...] = (
     ),
     Definition(
         "retentiond_topic_held_seconds",
-        GAUGE,
         "The longest time for which one and the same partition of the topic has been held for "
         "this reason without a break; never for limit_reached. Failed cycles and restarts are no "
         "break; the time of a restart does not count.",
@@ -283,7 +266,6 @@ CYCLE_METRICS: tuple[Definition[CycleFigures], ...] = (
     ),
     Definition(
         "retentiond_group_held_seconds",
-        GAUGE,
         "By group, for the reasons that a group causes: the longest time for which one of the "
         "partitions that the group holds now has been held for this reason without a break.",
         ("group", "reason"),
@@ -294,14 +276,12 @@ CYCLE_METRICS: tuple[Definition[CycleFigures], ...] = (
     ),
     Definition(
         "retentiond_log_size_bytes",
-        GAUGE,
         "Bytes that the topic takes on the disks of all replicas; absent if they are not known.",
         ("topic",),
         _topics(lambda topic: topic.size.local),
     ),
     Definition(
         "retentiond_predicted_bytes",
-        GAUGE,
         "Estimated bytes that the last plan's deletions free on the disks of all replicas; absent "
         "if they are not known.",
         ("topic",),
@@ -309,7 +289,6 @@ CYCLE_METRICS: tuple[Definition[CycleFigures], ...] = (
     ),
     Definition(
         "retentiond_remote_log_size_bytes",
-        GAUGE,
         "Bytes of a tiered topic in remote storage, by estimate; absent for other topics, and if "
         "it is not known.",
         ("topic",),
@@ -317,7 +296,6 @@ CYCLE_METRICS: tuple[Definition[CycleFigures], ...] = (
     ),
     Definition(
         "retentiond_predicted_remote_bytes",
-        GAUGE,
         "Bytes in remote storage that the last plan's deletions free, by estimate; absent for "
         "topics that are not tiered, and if it is not known.",
         ("topic",),
@@ -325,22 +303,20 @@ CYCLE_METRICS: tuple[Definition[CycleFigures], ...] = (
     ),
     Definition(
         "retentiond_bytes_freed_total",
-        COUNTER,
         "Bytes that deletions have freed on the disks of all replicas since the daemon started, "
         "by the sizes that brokers report.",
         ("topic",),
         _totals(lambda totals: totals.bytes_freed),
+        type=COUNTER,
     ),
     Definition(
         "retentiond_stuck_retention_partitions",
-        GAUGE,
         f"Partitions whose retention is stuck on a broker, by cause: {', '.join(StuckCause)}.",
         ("topic", "cause"),
         lambda cycle: _counted((each.at.topic, each.cause) for each in cycle.report.disk.stuck),
     ),
     Definition(
         "retentiond_orphan_log_partitions",
-        GAUGE,
         "Orphan partitions in a broker's log directory: the cluster's metadata do not assign them "
         "to the broker.",
         ("broker", "log_dir"),
@@ -348,21 +324,18 @@ CYCLE_METRICS: tuple[Definition[CycleFigures], ...] = (
     ),
     Definition(
         "retentiond_orphan_log_partition_size_bytes",
-        GAUGE,
         "Bytes of the orphan partitions in a broker's log directory.",
         ("broker", "log_dir"),
         lambda cycle: _log_dirs((each[:2], each.size_bytes) for each in cycle.report.disk.orphans),
     ),
     Definition(
         "retentiond_log_dir_total_bytes",
-        GAUGE,
         "Size of the disk that a log directory lies on; absent before Kafka 3.3 (KIP-827).",
         ("broker", "log_dir"),
         lambda cycle: _log_dirs((each.key, each.total_bytes) for each in cycle.report.disk.space),
     ),
     Definition(
         "retentiond_log_dir_usable_bytes",
-        GAUGE,
         "Bytes that the broker may still write on the disk of a log directory; absent before Kafka "
         "3.3 (KIP-827).",
         ("broker", "log_dir"),
@@ -370,7 +343,6 @@ CYCLE_METRICS: tuple[Definition[CycleFigures], ...] = (
     ),
     Definition(
         "retentiond_log_dir_full_seconds",
-        GAUGE,
         "Seconds until the disk of a log directory is full if it fills as in the last day, 0 once "
         "it is full; absent while it is not filling, and until it was seen for an hour.",
         ("broker", "log_dir"),
@@ -378,7 +350,6 @@ CYCLE_METRICS: tuple[Definition[CycleFigures], ...] = (
     ),
     Definition(
         "retentiond_log_dir_under_pressure",
-        GAUGE,
         "1 while the log directory is under pressure, else 0; absent without disk_pressure, and if "
         "its space is not known.",
         ("broker", "log_dir"),
@@ -386,7 +357,6 @@ CYCLE_METRICS: tuple[Definition[CycleFigures], ...] = (
     ),
     Definition(
         "retentiond_log_dir_planned_bytes",
-        GAUGE,
         "Log directory under pressure: bytes that the plan's deletions free on its disk, by "
         "estimate.",
         ("broker", "log_dir"),
@@ -394,7 +364,6 @@ CYCLE_METRICS: tuple[Definition[CycleFigures], ...] = (
     ),
     Definition(
         "retentiond_log_dir_short_bytes",
-        GAUGE,
         "Log directory under pressure: bytes that are missing after the plan's deletions, because "
         "nothing more may be deleted. 0: the plan frees enough, or will once a pause ends or a "
         "limit allows it.",
@@ -403,7 +372,6 @@ CYCLE_METRICS: tuple[Definition[CycleFigures], ...] = (
     ),
     Definition(
         "retentiond_log_dir_kept_bytes",
-        GAUGE,
         "Log directory under pressure: bytes there that a group keeps, because it has yet to read "
         "them; for the ten groups with the most.",
         ("broker", "log_dir", "group"),
@@ -411,7 +379,6 @@ CYCLE_METRICS: tuple[Definition[CycleFigures], ...] = (
     ),
     Definition(
         "retentiond_policy_entries_without_topic",
-        GAUGE,
         "Enabled entries of the policy that match no topic of the cluster, by owner (empty: the "
         "main file's).",
         ("owner",),
@@ -419,21 +386,18 @@ CYCLE_METRICS: tuple[Definition[CycleFigures], ...] = (
     ),
     Definition(
         "retentiond_unmanaged_topics",
-        GAUGE,
         "Topics of the cluster that no entry of the policy covers, internal topics apart.",
         (),
         lambda cycle: [((), len(cycle.report.coverage.unmanaged))],
     ),
     Definition(
         "retentiond_unmanaged_bytes",
-        GAUGE,
         "Bytes that those topics take on the disks of all replicas; absent if they are not known.",
         (),
         _unmanaged_bytes,
     ),
     Definition(
         "retentiond_weakened_topics",
-        GAUGE,
         "Enabled topics with a setting that weakens the protection of their records, by owner "
         "(empty: none) and setting: only, exclude, groups_visible (assumed) or allow_compacted.",
         ("owner", "by"),
@@ -444,7 +408,6 @@ CYCLE_METRICS: tuple[Definition[CycleFigures], ...] = (
     ),
     Definition(
         "retentiond_clock_skew_seconds",
-        GAUGE,
         "The host's clock less the cluster's, when the last plan was made; positive: the host is "
         "ahead. Absent if the cluster does not tell its time.",
         (),
@@ -452,7 +415,6 @@ CYCLE_METRICS: tuple[Definition[CycleFigures], ...] = (
     ),
     Definition(
         "retentiond_groups",
-        GAUGE,
         "Groups of the cluster, by kind and state (live, empty, vanished, unreadable).",
         ("kind", "state"),
         lambda cycle: _counted(cycle.report.group_states.values()),

@@ -40,10 +40,10 @@ class Definition(Generic[Told]):
     ``samples`` gives the values; None if the metric is observed event by event."""
 
     name: str
-    type: str  # COUNTER, GAUGE, HISTOGRAM or INFO
     help: str
     labels: Labels = ()
     samples: Callable[[Told], Samples] | None = None
+    type: str = GAUGE  # or COUNTER, HISTOGRAM, INFO
 
     def counter(self, registry: CollectorRegistry) -> prom.Counter:
         return prom.Counter(self.name, self.help, self.labels, registry=registry)
