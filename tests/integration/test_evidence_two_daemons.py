@@ -1,8 +1,12 @@
-"""Two with state directories of their own on one cluster: neither knows of the other."""
+"""Two with state directories of their own on one cluster: neither knows of the other.
+
+None plans on Spark: this is about two guards and their requests.
+"""
 
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -15,16 +19,22 @@ from confluent_kafka import TopicPartition as ConfluentPartition
 
 from retentiond.kafka.interface import Kafka
 from retentiond.model import Outcome
-from retentiond.spark.session import SparkSessions
 from retentiond.state.audit_records import DeletionRecord, read_deletions
 from retentiond.tell.report import CycleReport
 from tests.contract.real import TIMEOUT_S, RealDriver
 from tests.faults.held import Held, log_start
 from tests.support.brokers.command import consumed, settings, write
-from tests.support.brokers.cycles import Retentiond, Told, deleted_up_to, told
+from tests.support.brokers.cycles import (
+    NO_SPARK,
+    Retentiond,
+    Told,
+    deleted_up_to,
+    planned_by_the_oracle,
+    told,
+)
 from tests.support.brokers.gathering import Interrupted
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark]
+pytestmark = pytest.mark.broker
 
 BURST = 20
 
@@ -33,12 +43,13 @@ DELETIONS = 4
 
 
 @pytest.fixture
-def topic(driver: RealDriver, topic_name: str) -> str:
+def topic(driver: RealDriver, topic_name: str) -> Iterator[str]:
     """With ten records, of which seven are read."""
     driver.create_topic(topic_name)
     driver.produce(topic_name, [driver.now_ms] * 10)
     driver.commit(f"readers-of-{topic_name}", {(topic_name, 0): 7})
-    return topic_name
+    with planned_by_the_oracle():
+        yield topic_name
 
 
 def outcomes(deletions: list[DeletionRecord]) -> list[tuple[int | None, Outcome | None]]:
@@ -46,9 +57,11 @@ def outcomes(deletions: list[DeletionRecord]) -> list[tuple[int | None, Outcome 
 
 
 def test_what_another_one_has_just_deleted_is_not_deleted_again(
-    driver: RealDriver, spark: SparkSessions, tmp_path: Path, topic: str
+    driver: RealDriver, tmp_path: Path, topic: str
 ) -> None:
-    one, other = (Retentiond(driver.kafka, spark, tmp_path / at, topic) for at in ("one", "other"))
+    one, other = (
+        Retentiond(driver.kafka, NO_SPARK, tmp_path / at, topic) for at in ("one", "other")
+    )
     report = one.cycle(before_guard=other.cycle)
     assert told(report, topic) == Told(
         "hold", "evidence_changed", "the log start offset is already 7"
@@ -58,7 +71,7 @@ def test_what_another_one_has_just_deleted_is_not_deleted_again(
 
 
 def test_two_that_ask_for_the_same_at_the_same_time_are_both_right(
-    driver: RealDriver, spark: SparkSessions, tmp_path: Path, topic: str
+    driver: RealDriver, tmp_path: Path, topic: str
 ) -> None:
     """They meet twice: before their second readings, which would else be old for whoever waits."""
     guards, requests = Barrier(2, timeout=TIMEOUT_S), Barrier(2, timeout=TIMEOUT_S)
@@ -70,7 +83,7 @@ def test_two_that_ask_for_the_same_at_the_same_time_are_both_right(
     with closing(RealDriver(driver.broker)) as second, ThreadPoolExecutor(2) as both:
         clients = (driver.kafka, second.kafka)
         pair = [
-            Retentiond(client, spark, tmp_path / name, topic)
+            Retentiond(client, NO_SPARK, tmp_path / name, topic)
             for name, client in zip(("one", "other"), clients, strict=True)
         ]
         reports = list(both.map(cycle, pair, clients))
@@ -111,7 +124,6 @@ class Reader:
 def test_two_daemons_delete_no_record_that_is_unread_and_both_audit_logs_are_true(
     driver: RealDriver, tmp_path: Path, topic_name: str
 ) -> None:
-    """Without Spark: it is about two guards and their requests."""
     servers = driver.broker.bootstrap_servers
     driver.create_topic(topic_name)
     folders = [tmp_path / name for name in ("one", "other")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,22 +11,27 @@ import pytest
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka.interface import Kafka
 from retentiond.model import Outcome
-from retentiond.spark.session import SparkSessions
 from retentiond.tell.report import CycleReport
 from tests.contract.real import RealDriver
 from tests.faults.held import log_start
-from tests.support.brokers.cycles import Retentiond, deleted_up_to
+from tests.support.brokers.cycles import (
+    NO_SPARK,
+    Retentiond,
+    deleted_up_to,
+    planned_by_the_oracle,
+)
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark]
+pytestmark = pytest.mark.broker
 
 
 @pytest.fixture
-def busy(driver: RealDriver, topic_name: str) -> list[str]:
+def busy(driver: RealDriver, topic_name: str) -> Iterator[list[str]]:
     """Three topics, and one group that keeps up with all of them."""
     topics = [f"{topic_name}-{letter}" for letter in "abc"]
     for topic in topics:
         driver.create_topic(topic)
-    return topics
+    with planned_by_the_oracle():
+        yield topics
 
 
 def read_on(driver: RealDriver, topics: list[str], end: int) -> None:
@@ -39,11 +45,11 @@ def touched(report: CycleReport, topics: list[str]) -> list[str]:
 
 
 def test_every_busy_topic_has_its_turn_under_a_limit_of_one_partition(
-    driver: RealDriver, spark: SparkSessions, tmp_path: Path, busy: list[str]
+    driver: RealDriver, tmp_path: Path, busy: list[str]
 ) -> None:
     """A `Retentiond` opens its state anew for each cycle, as a restart does."""
     retentiond = Retentiond(
-        driver.kafka, spark, tmp_path, *busy, limits={"partitions_per_cycle": 1}
+        driver.kafka, NO_SPARK, tmp_path, *busy, limits={"partitions_per_cycle": 1}
     )
     turns = []
     for cycle in range(1, 5):
@@ -54,14 +60,13 @@ def test_every_busy_topic_has_its_turn_under_a_limit_of_one_partition(
 
 def test_a_batch_that_came_too_late_goes_first_in_the_next_cycle(
     driver: RealDriver,
-    spark: SparkSessions,
     tmp_path: Path,
     busy: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Of slices of one partition only the first is in time, in every cycle."""
     monkeypatch.setattr("retentiond.act.slices.MOST_PARTITIONS", 1)
-    retentiond = Retentiond(driver.kafka, spark, tmp_path, *busy)
+    retentiond = Retentiond(driver.kafka, NO_SPARK, tmp_path, *busy)
 
     turns = []
     for cycle in range(1, 4):

@@ -18,7 +18,10 @@ from tests.support.releases import Release
 OwnKafka = type[EmbeddedKafka]
 """The fixture ``own_kafka``."""
 
+OTHER_RELEASES = "other releases"
+
 THOROUGH_FIXTURES = {
+    "old_driver": OTHER_RELEASES,
     "own_kafka": "a cluster of its own",
     "three_kafka": "three brokers",
     "clusters": "two clusters",
@@ -60,9 +63,6 @@ class _Tier:
 def runs(thorough: int, *, quick: int) -> int:
     """How many random cases a property test tries in this tier. Ask when a module is imported."""
     return quick if _Tier.quick else thorough
-
-
-OTHER_RELEASES = "other releases"
 
 
 def why_thorough(item: pytest.Item) -> str | None:

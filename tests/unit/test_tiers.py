@@ -19,14 +19,19 @@ def in_long_paths(path: Path) -> bool:
 
 
 def test_a_module_makes_a_cluster_only_by_a_fixture_that_tells_its_tier() -> None:
-    told = ("def secured(", "def guarded(")
-    modules = {path: path.read_text("utf-8") for path in TESTS.rglob("test_*.py")}
+    told = tuple(f"def {fixture}(" for fixture in THOROUGH_FIXTURES)
+    texts = {
+        path: path.read_text("utf-8")
+        for pattern in ("test_*.py", "*/conftest.py")
+        for path in TESTS.rglob(pattern)
+    }
     makers = [
         path
-        for path, text in modules.items()
+        for path, text in texts.items()
         if MAKES_A_CLUSTER.search(text) and not in_long_paths(path)
     ]
-    assert [path for path in makers if not any(name in modules[path] for name in told)] == []
+    assert makers
+    assert [path for path in makers if not any(name in texts[path] for name in told)] == []
 
 
 def test_every_fixture_and_path_that_makes_a_test_thorough_is_there() -> None:
