@@ -93,56 +93,42 @@ def test_every_group_is_shown_with_what_it_reads_and_when_it_vanished(
     transcript.check("groups/groups.txt")
 
 
-@pytest.mark.parametrize(
-    ("method", "wrong"),
-    [("cluster_id", None), ("list_groups", None), ("cluster_id", "login refused")],
-)
-def test_without_kafka_the_remembered_groups_are_shown_and_it_says_so(
-    command: Command,
+def test_what_is_shown_where_the_cluster_does_not_tell_its_groups(
+    transcript: Transcript,
     config_file: Path,
     kafka: FakeCluster,
-    method: str,
-    wrong: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
-    kafka.script.fail_next(method, KafkaUnavailable("nobody answers", kind=wrong))
-    done = command("groups", "--output", "json", "--config", config_file)
-    assert done.code == (1 if wrong else 0)
-    assert {each["group"] for each in json.loads(done.out)} == {
-        "billing", "newcomer", "pipeline", "search",
-    }  # fmt: skip
-    assert done.err == (
-        "retentiond: warning: only the remembered groups are shown: nobody answers\n"
-    )
-
-
-def test_groups_of_another_cluster_are_not_shown(
-    command: Command, config_file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    """tests/golden/groups: only the remembered ones; it ends with 1 where a login is wrong. Then a
+    cluster without a memory, and one that is not the memory's."""
+    for method, wrong in (
+        ("cluster_id", None), ("list_groups", None), ("cluster_id", "login refused")
+    ):  # fmt: skip
+        kafka.script.fail_next(method, KafkaUnavailable("nobody answers", kind=wrong))
+        assert transcript("groups", "--config", config_file).code == (1 if wrong else 0)
     other = healthy()
     other.id = "another"
     monkeypatch.setattr("retentiond.kafka.cluster.KafkaCluster", lambda *_: other)
-    done = command("groups", "--output", "json", "--config", config_file)
-    assert done.code == 0
+    done = transcript("groups", "--output", "json", "--config", config_file)
     assert all(each["remembered"] for each in json.loads(done.out))
-    assert "only the remembered groups are shown" in done.err
-    assert "lead to cluster another" in done.err
-
-
-def test_showing_groups_leaves_nothing_behind(
-    command: Command, tmp_path: Path, config_file: Path
-) -> None:
     config_file.write_text(f"state_dir: {tmp_path / 'nowhere'}\n{CONFIG}")
-    done = command("groups", "--output", "json", "--config", config_file)
-    assert done.code == 0
-    assert not any(each["remembered"] for each in json.loads(done.out))
+    transcript("groups", "--config", config_file)
     assert not (tmp_path / "nowhere").exists()
+    transcript.check("groups/without-cluster.txt")
 
 
-def test_a_group_is_forgotten_and_the_audit_log_says_by_whom(
-    command: Command, config_file: Path, state_dir: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("yes", [["--yes"], []])
+def test_a_group_that_is_named_is_forgotten_and_the_audit_log_says_by_whom(
+    command: Command,
+    config_file: Path,
+    state_dir: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    yes: list[str],
 ) -> None:
+    """Without a terminal, with a yes and without one."""
     monkeypatch.setenv("LOGNAME", "ada")
-    done = command("groups", "forget", "billing", "--yes", "--config", config_file)
+    done = command("groups", "forget", "billing", *yes, "--config", config_file)
     assert (done.code, done.err) == (0, "")
     assert "Group billing is forgotten." in done.out
     assert BILLING not in recall(state_dir).commits
@@ -164,17 +150,6 @@ def test_a_group_is_forgotten_on_one_topic_and_remembered_on_others(
     again = command(*arguments)
     assert again.code == 2
     assert "no group search is remembered on topic clicks" in again.err
-
-
-def test_a_group_that_is_named_is_forgotten_without_a_terminal_and_without_yes(
-    command: Command, config_file: Path, state_dir: Path
-) -> None:
-    done = command("groups", "forget", "billing", "--config", config_file)
-    assert (done.code, done.err) == (0, "")
-    assert "Group billing is forgotten." in done.out
-    assert BILLING not in recall(state_dir).commits
-    (action,) = actions_in(state_dir)
-    assert (action.action, action.subject) == ("forget", "billing")
 
 
 @pytest.mark.parametrize("answer", ["y\n", "n\n", "\n", ""])
@@ -263,17 +238,6 @@ def test_a_loss_is_accepted_and_recorded(
     assert recall(state_dir).lost is None
     (action,) = actions_in(state_dir)
     assert (action.action, action.subject, action.detail) == ("accept", None, lost)
-
-
-@pytest.mark.parametrize("arguments", [[], ["forget", "billing", "--yes"], ["accept", "--yes"]])
-def test_an_error_of_the_configuration_ends_with_2_and_changes_nothing(
-    command: Command, config_file: Path, state_dir: Path, arguments: list[str]
-) -> None:
-    config_file.write_text(config_file.read_text().replace("topics:", "topisc:"))
-    done = command("groups", *arguments, "--config", config_file)
-    assert (done.code, done.out) == (2, "")
-    assert done.err.startswith(f"retentiond: {config_file}: ")
-    assert BILLING in recall(state_dir).commits
 
 
 def test_of_a_group_and_an_external_reader_of_one_name_the_operator_says_which(

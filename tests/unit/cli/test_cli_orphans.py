@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 import typer
 
 from retentiond.cli.options import Output
-from retentiond.cli.orphans import approval, document, show
+from retentiond.cli.orphans import approval, show
 from retentiond.kafka.settings.properties import ClientSettings
 from retentiond.state.operator_actions import actions_in
 from retentiond.tools.orphans.remove import AuditedRemovals
-from tests.support.builders.orphans_host import BROKER, CLUSTER, HOUR_MS, OLD_ID, Host
-from tests.unit.cli.conftest import Command
+from tests.support.builders.orphans_host import BROKER, HOUR_MS, Host
+from tests.support.golden import Golden
+from tests.unit.cli.conftest import Command, Transcript
 
 SERVERS = ("--bootstrap-server", "127.0.0.1:1")
 
@@ -24,25 +26,25 @@ def host(tmp_path: Path) -> Host:
     return Host(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--after", "2"], "--after '2' is no duration"),
-        (["--after", "-1h"], "--after '-1h' is no duration"),
-        (["--retention", "week"], "--retention 'week' is no duration"),
-        (["--remove"], "--remove needs --yes where it can't ask"),
-    ],
-)
-def test_a_wrong_option_ends_with_2_and_one_sentence(
-    command: Command, host: Host, arguments: list[str], said: str
+def test_what_it_refuses(
+    transcript: Transcript, host: Host, config_file: Path, tmp_path: Path
 ) -> None:
-    done = command(
-        "orphans", *SERVERS, "--log-dir", host.log_dir, "--state-dir", host.state_dir, *arguments
-    )
-    assert (done.code, done.out) == (2, "")
-    assert said in done.err
-    assert done.err.count("\n") == 1
+    """tests/golden/orphans: with 2 and one sentence, before anything is asked."""
+    places = ("--log-dir", host.log_dir, "--state-dir", host.state_dir)
+    for arguments in (
+        [*SERVERS, "--after", "2"],
+        [*SERVERS, "--after", "-1h"],
+        [*SERVERS, "--retention", "week"],
+        [*SERVERS, "--remove"],
+        [],
+        [*SERVERS, "--config", config_file],
+        ["--config", config_file, "--command-config", "admin.properties"],
+    ):
+        done = transcript("orphans", *places, *arguments)
+        assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+    transcript("orphans", *SERVERS, "--log-dir", tmp_path)
     assert list(host.state_dir.iterdir()) == []
+    transcript.check("orphans/refused.txt")
 
 
 @pytest.fixture
@@ -79,89 +81,31 @@ def test_a_server_that_is_given_goes_before_the_configuration_that_is_found(
     assert asked == [SERVERS[1]]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (
-            (),
-            "retentiond.yaml: can't read the configuration (No such file or directory); give the "
-            "path of a file with --config, or the cluster with --bootstrap-server",
-        ),
-        (
-            (*SERVERS, "--config", "mine.yaml"),
-            "give either --config or --bootstrap-server, which goes without one",
-        ),
-        (
-            ("--config", "mine.yaml", "--command-config", "admin.properties"),
-            "--command-config goes with --bootstrap-server, without a configuration",
-        ),
-    ],
-)
-def test_it_says_how_to_name_the_cluster(
-    command: Command, host: Host, config_file: Path, arguments: tuple[str, ...], said: str
+def test_how_a_look_is_shown(
+    host: Host,
+    golden: Golden,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert config_file.exists()
-    done = command("orphans", *arguments, "--log-dir", host.log_dir, "--state-dir", host.state_dir)
-    assert (done.code, done.out, done.err) == (2, "", f"retentiond: {said}\n")
-
-
-def test_a_folder_that_is_no_log_directory_is_refused(command: Command, tmp_path: Path) -> None:
-    done = command("orphans", *SERVERS, "--log-dir", tmp_path)
-    assert done.code == 2
-    assert "is no log directory of a broker; name one of log.dirs" in done.err
-
-
-def test_a_look_as_json_has_a_row_for_each_directory_and_orphan(host: Host) -> None:
+    """tests/golden/orphans: orphans, what is left alone, and what could not be read; then one that
+    may go."""
+    monkeypatch.setenv("COLUMNS", "200")
     host.put("gone-0")
     host.put("orders-0")
     host.cluster.assign("orders", BROKER)
     (host.log_dir / "lost+found").mkdir()
-    shown = document(host.look())
-    (orphan,) = shown.pop("orphans")
-    assert {key: orphan[key] for key in orphan if key not in ("newest_record", "since")} == {
-        "log_dir": str(host.log_dir),
-        "folder": "gone-0",
-        "topic": "gone",
-        "partition": 0,
-        "kind": "replica",
-        "topic_id": OLD_ID,
-        "size_bytes": 161,
-        "why": "there is no such topic",
-        "fate": "kept",
-        "reason": "an orphan for too short a time: 2 hours more",
-    }
-    shown.pop("at")
-    assert shown == {
-        "broker": BROKER,
-        "cluster_id": CLUSTER,
-        "complete": True,
-        "problems": [],
-        "retention_ms": 604_800_000,
-        "log_dirs": [{"log_dir": str(host.log_dir), "count": 1, "size_bytes": 161}],
-        "left_alone": [
-            {
-                "log_dir": str(host.log_dir),
-                "folder": "lost+found",
-                "why": "its name is no partition's",
-            }
-        ],
-    }
-
-
-def test_a_look_as_a_table_shows_orphans_and_what_is_left_alone(
-    host: Host, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("COLUMNS", "250")
-    host.put("gone-0")
-    (host.log_dir / "lost+found").mkdir()
+    looks = [host.look(), host.look(after_ms=3 * HOUR_MS)]
     host.cluster.may_describe_cluster = False
-    show(host.look(), Output.TABLE)
-    out = capsys.readouterr().out
-    assert f"{host.log_dir}/gone-0" in out
-    assert "kept: the cluster was not read completely" in out
-    assert "lost+found: its name is no partition's" in out
-    assert "incomplete: the principal may not DESCRIBE the cluster" in out
-    assert "broker 7: 1 orphan, of which 1 kept, 0 removable, 0 removed, 0 failed." in out
+    looks.append(host.look(after_ms=4 * HOUR_MS))
+    for look in looks:
+        show(look, Output.TABLE)
+    tables = re.sub(r" {2,}", "  ", capsys.readouterr().out)  # a folder's name may be longer
+    show(looks[0], Output.JSON)
+    document = capsys.readouterr().out
+    times = sorted(set(re.findall(r"\d{4}-\d\d-\d\d[T ][\d:.]+Z?", tables + document)))
+    golden.shown |= {time: f"(time {number})" for number, time in enumerate(times)}
+    golden("orphans/looks.txt", tables)
+    golden("orphans/look.json", document)
 
 
 def test_a_removal_is_two_rows_of_the_audit_log(host: Host) -> None:
