@@ -30,8 +30,8 @@ MOST_TOPICS = 3
 
 
 def say_groups_only(pattern: str, topics: Sequence[str]) -> str:
-    """A sentence about the groups that don't count on these topics. ``pattern``: as in
-    `PlanRow.only_groups`."""
+    """A sentence about the groups that don't count on these topics, where only those that match
+    the pattern do."""
     return (
         f"On {say_names(topics, MOST_TOPICS)} only groups that match {printable(pattern)} count "
         "(groups.only): what any other group has not read may be deleted."

@@ -25,10 +25,10 @@ from retentiond.formatting import (
 from retentiond.model import PlanRow
 from retentiond.tell.explain.evidence import COMMITTED
 from retentiond.tell.explain.explanation import Explanation, TopicExplanation
-from retentiond.tell.figures.answers import SimilarPartitions, TopicAnswer, say_trials
+from retentiond.tell.figures.answers import SimilarPartitions, TopicAnswer, caveats, say_trials
 from retentiond.tell.figures.group_answers import GroupAnswer
 from retentiond.tell.figures.kept_records import KEPT_BY_AGE, KeptRecords
-from retentiond.tell.reasons import UNSEEN_READERS_NOTE, say_compacted, say_groups_only, short
+from retentiond.tell.reasons import UNSEEN_READERS_NOTE, short
 from retentiond.tell.report import CycleReport
 
 GROUPS = (
@@ -90,10 +90,8 @@ def _say_groups(
         say(console, f"Fence: only {explained.answer.fence} can say anything about the topic.")
     if explained.answer in report.trials:
         say(console, say_trials([explained.answer]))
-    if explained.answer.is_compacted:
-        say(console, say_compacted([explained.answer.topic]))
-    if (only := explained.answer.only_groups) is not None:
-        say(console, say_groups_only(only, [explained.answer.topic]))
+    for caveat in caveats([explained.answer]):
+        say(console, caveat.sentence)
     if explained.excluded:
         say(console, f"Excluded by the policy: {say_names(explained.excluded, MOST_EXCLUDED)}.")
 

@@ -27,7 +27,7 @@ from retentiond.formatting import (
     say_stored,
 )
 from retentiond.model import Verdict
-from retentiond.tell.figures.answers import say_trials
+from retentiond.tell.figures.answers import caveats, say_trials
 from retentiond.tell.reasons import UNSEEN_READERS_NOTE
 
 if TYPE_CHECKING:
@@ -87,8 +87,8 @@ def show(report: CycleReport, output: Output, *, with_outcomes: bool) -> None:
             say(console, _on_disk(topic))
     if report.trials:
         say(console, say_trials(report.trials))
-    for sentence in (*answers.compacted, *answers.only_groups):
-        say(console, sentence)
+    for caveat in caveats(answers.topics):
+        say(console, caveat.sentence)
     say(console, UNSEEN_READERS_NOTE)
     say(console, _summary(report, with_outcomes))
 

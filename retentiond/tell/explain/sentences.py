@@ -81,16 +81,16 @@ def _why_unknown(disk: DiskReport) -> str:
     return f": {'; '.join(disk.problems)}" if disk.problems else ""
 
 
-def _freed_by_deletion(predicted_bytes: int | None, config: TopicConfig | None) -> str:
-    if predicted_bytes is None:
+def _freed_by_deletion(frees_bytes: int | None, config: TopicConfig | None) -> str:
+    if frees_bytes is None:
         return "What deleting up to the cutoff would free is not known."
     rule = (
         "a broker frees whole segments that are deleted to their last record, and never the one "
         f"that it writes to{_segment_settings(config)}"
     )
-    if not predicted_bytes:
+    if not frees_bytes:
         return f"Deleting up to the cutoff frees no disk space yet: {rule}."
-    return f"Deleting up to the cutoff frees about {say_bytes(predicted_bytes)}: {rule}."
+    return f"Deleting up to the cutoff frees about {say_bytes(frees_bytes)}: {rule}."
 
 
 def _segment_settings(config: TopicConfig | None) -> str:

@@ -12,9 +12,10 @@ fewer records than that.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from retentiond.disks.broker_disks import DiskReport
 from retentiond.disks.stuck import Stuck
@@ -213,10 +214,6 @@ class TopicAnswer:
         return self.partitions[0].row.is_compacted
 
     @property
-    def only_groups(self) -> str | None:
-        return self.partitions[0].row.only_groups
-
-    @property
     def owner(self) -> str | None:
         return self.partitions[0].row.owner
 
@@ -257,6 +254,29 @@ def say_trials(topics: Sequence[TopicAnswer]) -> str:
     )
 
 
+class Caveat(NamedTuple):
+    """What figures of topics don't say: a heading and a sentence."""
+
+    heading: str
+    sentence: str
+
+
+def caveats(topics: Iterable[TopicAnswer]) -> Iterator[Caveat]:
+    """About compacted topics, whose records are counted as offsets, and about topics where not
+    every group counts."""
+    compacted: list[str] = []
+    by_pattern: defaultdict[str, list[str]] = defaultdict(list)
+    for each in topics:
+        if each.is_compacted and each.log_records:
+            compacted.append(each.topic)
+        if (pattern := each.partitions[0].row.only_groups) is not None:
+            by_pattern[pattern].append(each.topic)
+    if compacted:
+        yield Caveat("Compacted topics", say_compacted(compacted))
+    for pattern, names in by_pattern.items():
+        yield Caveat("Not every group counts", say_groups_only(pattern, names))
+
+
 @dataclass(frozen=True)
 class ClusterAnswer:
     """The figures of a whole plan. ``topics``: in the plan's order. ``log_bytes``: the size of all
@@ -290,13 +310,6 @@ class ClusterAnswer:
     def owners(self) -> tuple[str, ...]:
         return tuple(sorted({each.owner for each in self.topics if each.owner is not None}))
 
-    @property
-    def compacted(self) -> tuple[str, ...]:
-        """A sentence about the compacted topics, whose records are counted as offsets; empty if
-        there are none."""
-        topics = [each.topic for each in self.topics if each.is_compacted and each.log_records]
-        return (say_compacted(topics),) if topics else ()
-
     @cached_property
     def by_size(self) -> tuple[TopicAnswer, ...]:
         """The topics, the largest first; bytes count before records."""
@@ -306,16 +319,6 @@ class ClusterAnswer:
                 key=lambda each: (-known_bytes(each.size), -each.log_records, each.topic),
             )
         )
-
-    @cached_property
-    def only_groups(self) -> tuple[str, ...]:
-        """A sentence for each ``groups.only`` pattern, about the topics where not every group
-        counts."""
-        by_pattern: defaultdict[str, list[str]] = defaultdict(list)
-        for each in self.topics:
-            if each.only_groups is not None:
-                by_pattern[each.only_groups].append(each.topic)
-        return tuple(say_groups_only(pattern, topics) for pattern, topics in by_pattern.items())
 
     @property
     def records(self) -> int:

@@ -13,7 +13,13 @@ from retentiond.disks.log_dirs import LogDirCapacity
 from retentiond.formatting import say_bytes, say_many
 from retentiond.model import Outcome, Verdict
 from retentiond.state.operator_actions import Pause
-from retentiond.tell.figures.answers import ClusterAnswer, PartitionAnswer, TopicAnswer, say_trials
+from retentiond.tell.figures.answers import (
+    ClusterAnswer,
+    PartitionAnswer,
+    TopicAnswer,
+    caveats,
+    say_trials,
+)
 from retentiond.tell.figures.kept_records import known_bytes, total_stored
 from retentiond.tell.figures.pressure import say_relief
 from retentiond.tell.page.pictures import BarSegment, bar, records_by_kind
@@ -98,10 +104,8 @@ def _findings(
             yield HealthFinding(INFO, "External readers", sentence)
         for sign in report.unseen:
             yield HealthFinding(INFO, "Unseen readers", f"there may be some: {sign}")
-        for sentence in report.answers.compacted:
-            yield HealthFinding(INFO, "Compacted topics", sentence)
-        for sentence in report.answers.only_groups:
-            yield HealthFinding(INFO, "Not every group counts", sentence)
+        for caveat in caveats(report.answers.topics):
+            yield HealthFinding(INFO, *caveat)
     for file in status.unreadable:
         yield HealthFinding(
             WARN, "Policy file", f"the topics of its fence are held: {file.problem}"

@@ -27,10 +27,10 @@ from retentiond.formatting import (
     shell_word,
 )
 from retentiond.model import Verdict
-from retentiond.tell.figures.answers import say_trials
+from retentiond.tell.figures.answers import caveats, say_trials
 from retentiond.tell.figures.kept_records import cause
 from retentiond.tell.page.details import address
-from retentiond.tell.reasons import UNSEEN_READERS_NOTE, remedy, say_groups_only, short
+from retentiond.tell.reasons import UNSEEN_READERS_NOTE, remedy, short
 
 HERE = Path(__file__).parent
 
@@ -66,11 +66,11 @@ def environment() -> Environment:
         "amount": say_amount,
         "assets": asset_paths(),
         "cause": cause,
+        "caveats": caveats,
         "query": query,
         "remedy": remedy,
         "say_many": say_many,
         "say_name": say_name,
-        "say_groups_only": say_groups_only,
         "say_trials": say_trials,
         "shell": shell_argument,
         "short": short,
