@@ -1,23 +1,19 @@
 """The embedded Kafka is surely gone: after an error, a signal, a parent that was killed."""
 
-import itertools
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Thread
 
 import psutil
 import pytest
 
 from devkit.embedded import EmbeddedKafka, EmbeddedKafkaError
-from devkit.embedded.ports import LOOPBACK, PortReservations
 
 pytestmark = pytest.mark.broker
 
@@ -61,21 +57,6 @@ def test_after_an_error_in_the_block_nothing_runs_and_only_the_logs_are_left(
     assert not node.log_dirs[0].exists()
 
 
-def test_a_broker_outlives_the_thread_that_started_it_and_leaves_no_file_when_closed() -> None:
-    kafka = EmbeddedKafka()
-    try:
-        starter = Thread(target=kafka.start)
-        starter.start()
-        starter.join()
-        assert kafka.admin().list_topics(timeout=10).cluster_id == kafka.cluster_id
-        pid, directory = kafka.nodes[0].pid, kafka.nodes[0].log_file.parents[1]
-        assert directory.exists()
-    finally:
-        kafka.close()
-    assert not psutil.pid_exists(pid)
-    assert not directory.exists()
-
-
 def test_when_the_parent_is_killed_the_broker_dies_with_it() -> None:
     with kafka_of_another_process() as (parent, children):
         assert [child.name() for child in children] == ["java"]
@@ -100,27 +81,3 @@ def test_a_broker_that_cannot_start_says_why_and_leaves_nothing_running(
         kafka.start()
     assert not kafka.nodes[0].running
     assert "logs are kept in" in capfd.readouterr().err
-
-
-def test_of_several_the_one_that_ended_is_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Node 1 would wait for it to the end of its time."""
-    take, taken, stranger = PortReservations.take, itertools.count(), socket.socket()
-
-    def take_one_twice(ports: PortReservations) -> int:
-        port = take(ports)
-        if next(taken) == 3:  # after the controller's and node 1's two
-            stranger.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            stranger.bind((LOOPBACK, port))
-            stranger.listen()
-        return port
-
-    monkeypatch.setattr(PortReservations, "take", take_one_twice)
-    kafka = EmbeddedKafka(nodes=2)
-    with stranger, pytest.raises(EmbeddedKafkaError, match=r"node 2 ended: .*already in use"):
-        kafka.start()
-
-
-def test_a_refused_setting_is_named(capfd: pytest.CaptureFixture[str]) -> None:
-    kafka = EmbeddedKafka(config={"log.retention.ms": "soon"})
-    with pytest.raises(EmbeddedKafkaError, match=r"log\.retention\.ms"):
-        kafka.start()

@@ -21,7 +21,7 @@ from tests.support.dashboard import (
     panels,
     queries,
 )
-from tests.unit.test_prometheus_rules import METRIC, RECORDED, promtool, rules, sections, series
+from tests.unit.test_prometheus_rules import METRIC, RECORDED, promtool, rules, series
 
 NOT_SHOWN = {
     "retentiond_config_last_reload_successful",  # the log says why it was not
@@ -57,21 +57,6 @@ def test_every_metric_is_on_the_dashboard_unless_it_has_no_place_there() -> None
     assert missing == NOT_SHOWN
 
 
-@pytest.mark.parametrize("panel", list(panels()), ids=lambda panel: str(panel["title"]))
-def test_every_panel_says_what_it_shows_and_asks_the_chosen_prometheus(
-    panel: dict[str, object],
-) -> None:
-    assert panel["title"]
-    assert panel["description"]
-    assert panel["targets"]
-    assert panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
-
-
-def test_the_dashboard_lets_choose_prometheus_cluster_instance_owner_and_topic() -> None:
-    names = [variable["name"] for variable in dashboard()["templating"]["list"]]
-    assert names == ["datasource", "job", "cluster", "instance", "owner", "topic", "runbook"]
-
-
 def test_only_what_every_daemon_shows_may_be_chosen_by_a_pattern_for_all() -> None:
     """Of jobs and instances Grafana lists all that there are: `.*` would be every target."""
     for variable in dashboard()["templating"]["list"]:
@@ -87,38 +72,8 @@ def test_every_query_is_about_the_chosen_daemons_alone(title: str, expr: str) ->
         assert selector.startswith("{" + DAEMON), title
 
 
-def test_the_runbook_is_linked_as_a_whole_and_section_by_section() -> None:
-    (whole,) = dashboard()["links"]
-    assert whole["url"] == "${runbook}"
-    (variable,) = [each for each in dashboard()["templating"]["list"] if each["name"] == "runbook"]
-    assert variable["query"] == "docs/runbook.md"
-    urls = [link["url"] for panel in panels() for link in panel.get("links", [])]
-    linked = {url.removeprefix("${runbook}#") for url in urls}
-    assert len(linked) > 8
-    assert linked <= sections()
-
-
-def test_deletions_and_pauses_are_marked_with_the_daemon_that_they_are_of() -> None:
-    assert [name for name, _ in marks()] == ["Deletions", "Pauses", "Starts"]
-    for mark in dashboard()["annotations"]["list"]:
-        assert mark["enable"] is True
-        assert mark["datasource"]["uid"] == "${datasource}"
-        assert mark["titleFormat"].endswith("{{kafka_cluster}} {{instance}}")
-
-
 def figures() -> list[dict[str, Any]]:
     return [panel for panel in panels() if panel["type"] == "stat"]
-
-
-def test_a_figure_below_zero_is_shown_as_down_in_red() -> None:
-    assert len(figures()) == 9
-    for panel in figures():
-        (mapping,) = panel["fieldConfig"]["defaults"]["mappings"]
-        assert mapping["type"] == "range"
-        assert mapping["options"]["to"] == -0.5
-        result = mapping["options"]["result"]
-        assert (result["text"], result["color"]) == ("down", "red")
-        assert [target["instant"] for target in panel["targets"]] == [True]
 
 
 ALIVE = {

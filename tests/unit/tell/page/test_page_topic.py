@@ -126,4 +126,4 @@ def test_two_thousand_partitions_with_many_groups_are_rendered_quickly(tmp_path:
     scenes.remember(tmp_path, "firehose", {f"group-{number}": commits for number in range(30)})
     visitor = Visitor(tmp_path, scenes.many_partitions(2_000))
     visitor.get("/topics/firehose")  # templates are compiled
-    assert visitor.cpu_seconds_of("/topics/firehose") < 0.2
+    assert visitor.is_quick("/topics/firehose")
