@@ -228,7 +228,7 @@ def _remember(config: Config, state: State, stored: StoredState, snapshot: Snaps
 def _disk_pressure(
     context: CycleContext, config: Config, stored: StoredState, snapshot: Snapshot
 ) -> Pressure:
-    """Which log directories are under pressure, and what must go there."""
+    """Which log directories are under pressure, and how much to free there."""
     if config.disk_pressure is None:
         return NO_PRESSURE
     return context.disks.pressure(

@@ -383,7 +383,7 @@ class Daemon:
         return engine
 
     def _adopt(self) -> None:
-        """Takes over what was reloaded. Clients and session are made anew if their settings differ,
+        """Takes over what was reloaded. Clients and session are replaced if their settings differ,
         unless only a restart helps: new clients would not know that two clusters answered."""
         config = self._in_force
         if not self._waits_for_a_cycle():

@@ -1,14 +1,14 @@
 """The errors of retentiond, split by what the caller does about them.
 
     RetentiondError
-    ├── ConfigError        the operator mends the file: exit 2, nothing was touched
-    ├── UsageError         the operator mends the command: exit 2, nothing was touched
+    ├── ConfigError        the operator fixes the file: exit 2, nothing was touched
+    ├── UsageError         the operator fixes the command: exit 2, nothing was touched
     ├── KafkaUnavailable   the cluster can't be asked now: the cycle failed, try again later
-    ├── OtherCluster       two clusters answer: delete nothing until an operator starts it anew
+    ├── OtherCluster       two clusters answer: delete nothing until an operator restarts it
     ├── SparkUnavailable   the plan can't be worked out now: rebuild the session, try again later
     ├── StateError         the state directory can't be trusted: stop, delete nothing
     │   ├── StateOfOtherCluster  ... and nothing that it says is about the cluster that answers
-    │   └── StateReplaced        ... until an operator starts it anew
+    │   └── StateReplaced        ... until an operator restarts it
     └── HistoryUnavailable the history can't be read or written: say so, and go on
 
 A reading that failed for *one* partition, group or topic is no exception but a
@@ -54,7 +54,7 @@ class UsageError(RetentiondError):
 class KafkaUnavailable(RetentiondError):
     """No part of the cluster's state could be read.
 
-    ``kind`` says in a few words what somebody has to mend (a password, a certificate): the same
+    ``kind`` says in a few words what somebody has to fix (a password, a certificate): the same
     for as long as that is wrong, whatever else the sentence tells. None: it may well pass.
     """
 

@@ -381,7 +381,7 @@ def undone(plan: Plan, outcomes: Iterable[DeletionOutcome]) -> tuple[str, ...]:
     """Why planned deletions were not done, a sentence for each; none in a dry run or a trial.
 
     A row that the guard turned down does not count, because its evidence has changed, and the next
-    cycle plans anew. It counts if the guard's own evidence was not complete, or if the guard has
+    cycle plans again. It counts if the guard's own evidence was not complete, or if the guard has
     left nothing of the plan.
     """
     if plan.dry_run:

@@ -181,7 +181,7 @@ class _Guard:
         may have begun to read the topic."""
         for group_id in counting(self._second, topic, self._unlisted):
             who = say_reader(group_id, self.kind_of(group_id))
-            raise Objection(f"{who} was listed for the plan and is no more", group_id)
+            raise Objection(f"{who} was listed for the plan and is no longer listed", group_id)
 
 
 class _Groups(NamedTuple):

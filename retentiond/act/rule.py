@@ -21,7 +21,7 @@ NOBODY_READS = "no group reads the topic"
 
 
 class Objection(Exception):
-    """Why nothing may be deleted: a sentence, and the group that is the cause, if there is one."""
+    """Why nothing can be deleted: a sentence, and the group that is the cause, if there is one."""
 
     def __init__(
         self, sentence: str, group_id: str | None = None, committed_offset: int | None = None

@@ -216,7 +216,7 @@ def _meanings(config: Config) -> Iterator[str]:
                 yield f"{topics}: {meaning}"
 
 
-HEADINGS = ("ENTRY", "OWNER", "SETTING", "BEFORE", "AFTER", "RECORDS MAY GO")
+HEADINGS = ("ENTRY", "OWNER", "SETTING", "BEFORE", "AFTER", "DELETION")
 
 
 def _show(found: Sequence[Difference], output: DifferenceOutput) -> None:

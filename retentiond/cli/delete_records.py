@@ -218,12 +218,12 @@ def delete_targets(
 
 CLUSTER_CHANGED = (
     "retentiond: while this command waited for the answer, the cluster changed: not all that was "
-    "shown may still be deleted, and nothing has been. This may be deleted now:"
+    "shown may still be deleted, and nothing has been. This can be deleted now:"
 )
 
 
 def _agreed(items: Sequence[Item], again: Callable[[], list[Item]], kafka: LookUps) -> list[Item]:
-    """Asks; what was answered is judged by what holds then. ``again``: the items anew."""
+    """Asks; what was answered is judged by what holds then. ``again``: reads the items again."""
     from retentiond.tools.delete_records.agreement import as_shown, limit_to_shown, withdraw
     from retentiond.tools.delete_records.partitions import preview
 

@@ -249,7 +249,7 @@ class Config(Section):
 
     @property
     def heeds_pressure(self) -> bool:
-        """Whether a topic's records may go sooner while a disk is nearly full."""
+        """Whether a topic's records can be deleted sooner while a disk is nearly full."""
         return self.disk_pressure is not None and any(
             each.policy.enabled and each.policy.pressure_retention_ms is not None
             for each in self.entries

@@ -55,11 +55,11 @@ class GroupRules(Section):
 
     exclude: tuple[GroupRegex, ...] | None = None
     """Regular expressions (RE2 syntax). A group whose whole id matches one of them does not count:
-    what it has not read may be deleted. By default none."""
+    what it has not read can be deleted. By default none."""
 
     only: CountingPatterns | None = None
     """Regular expressions (RE2 syntax), one or more. Only groups whose whole id matches one of them
-    count: what any other group has not read may be deleted. `.` also matches a newline. By default
+    count: what any other group has not read can be deleted. `.` also matches a newline. By default
     every group counts."""
 
     external: tuple[ExternalReader, ...] | None = None
@@ -116,7 +116,7 @@ class TopicRules(Section):
     """Which groups count; each key set on a topic beats the same key of `defaults`."""
 
     allow_compacted: Flag | None = None
-    """Whether records of a topic with cleanup.policy `compact,delete` may be deleted.
+    """Whether records of a topic with cleanup.policy `compact,delete` can be deleted.
     By default false."""
 
     groups_visible: Visibility | None = None

@@ -81,13 +81,13 @@ class Effect(StrEnum):
     """What a change of a policy does to records."""
 
     SOONER = "sooner"
-    """They may go earlier, or more of them."""
+    """Records can be deleted earlier, or more of them."""
 
     LATER = "later"
-    """They may go later, or fewer of them."""
+    """Records can be deleted later, or fewer of them."""
 
     NONE = "none"
-    """It makes no difference to when they may go."""
+    """It makes no difference to when records can be deleted."""
 
     UNKNOWN = "unknown"
     """It depends on what is in the cluster."""
@@ -172,9 +172,9 @@ def _texts(patterns: Iterable[Pattern]) -> list[str]:
 def _say_when(consumed_retention_ms: int) -> str:
     once = "every group that reads the topic has committed past them"
     if consumed_retention_ms == 0:
-        return f"records may go as soon as {once}"
+        return f"records can be deleted as soon as {once}"
     age = say_duration(consumed_retention_ms)
-    return f"records may go {age} after they were written, once {once}"
+    return f"records can be deleted {age} after they were written, once {once}"
 
 
 ENABLE = "retention.commitoffset.enable"

@@ -1,4 +1,4 @@
-"""Deletes sooner on log directories that are nearly full: as much as is needed, and no more.
+"""Deletes sooner on log directories that are nearly full: only as much as is needed.
 
 Invariant: pressure shortens the consumed retention and nothing else. A row under pressure is the
 row that `decide` gives for the pressure retention, so its groups and its end bound it as ever. The
@@ -105,9 +105,10 @@ def _sooner(row: PlanRow, normal: PlanRow, log_dirs: Sequence[PressedLogDir]) ->
 
 
 def say_sooner(whose: str, pressure_ms: int, normal_ms: int) -> str:
-    """``records of this partition may go after 10 minutes instead of after 1 day``"""
+    """``records of this partition can be deleted after 10 minutes instead of after 1 day``"""
     when = f"after {say_duration(pressure_ms)}" if pressure_ms else "as soon as they are consumed"
-    return f"records of {whose} may go {when} instead of after {say_duration(normal_ms)}"
+    normally = say_duration(normal_ms)
+    return f"records of {whose} can be deleted {when} instead of after {normally}"
 
 
 def partitions_to_relieve(
@@ -168,7 +169,7 @@ def relief(
 
     ``rows``: the final plan. ``undelayed``: the same plan before pause and limits; None if they
     changed nothing. Records that wait only for the end of a pause or for a limit count as
-    records that may go, so no directory is short of them.
+    deletable, so no directory is short of them.
     ``eager_rows``: as for `relieved`.
     """
     if not pressure.log_dirs:

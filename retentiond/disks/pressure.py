@@ -1,4 +1,4 @@
-"""Log directories that are nearly full: which are under pressure, and how many bytes must go there.
+"""Log directories that are nearly full: which are under pressure, and how many bytes to free there.
 
 Brokers tell the total and the usable bytes of a directory's disk (KIP-827, Kafka 3.3). Unknown,
 outdated or contradictory figures are no pressure.
@@ -50,7 +50,7 @@ class PressedLogDir(NamedTuple):
 
     @property
     def needed_bytes(self) -> int:
-        """What must go in addition to the awaited bytes; never negative."""
+        """What must be freed in addition to the awaited bytes; never negative."""
         return max(0, self.until_bytes - self.usable_bytes - self.awaited_bytes)
 
 
@@ -68,8 +68,8 @@ class LogDirRelief(NamedTuple):
     - ``kept_bytes``: by group, about what stays there until that group has read on; the largest
       first.
     - ``sizes``: what each of the plan's partitions takes there.
-    - ``waiting_bytes``: what else may go on its disk, and waits for the end of a pause or for a
-      limit.
+    - ``waiting_bytes``: what else can be deleted on its disk, and waits for the end of a pause or
+      for a limit.
     - ``eager_rows``: the rows of the partitions there by the pressure retention, if it could help.
     - ``delayed``: what keeps deletions on its disk from being done now: a pause, a limit, or both.
     """

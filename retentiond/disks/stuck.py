@@ -105,7 +105,7 @@ def _is_left_behind(
 
 
 def unmoved_log_starts(history: DiskHistory, patience: Patience) -> set[TopicPartition]:
-    """Partitions whose log start offset has not moved for long. They are suspects, no more."""
+    """Partitions whose log start offset has not moved for long. They are only suspects."""
     return {
         at
         for at, log_start in history.log_starts.items()

@@ -172,7 +172,7 @@ def unnamed_readers(
             follows = (
                 "it counts there all the same"
                 if reader.spark_checkpoint is not None
-                else "what it has not read there may be deleted"
+                else "what it has not read there can be deleted"
             )
             found.add(
                 f"the position of {say_reader(reader.name, GroupKind.EXTERNAL)} names topic "

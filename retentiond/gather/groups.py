@@ -71,7 +71,7 @@ class LastCoordinators:
         Who was at work after the last reading, and is after this one in the same leader epoch, was
         so all the time, and is not asked twice.
         """
-        # Those that were not at work, or behind, may be so no more; or they could not be asked.
+        # Those that were not at work, or behind, may no longer be so; or they could not be asked.
         if self.last is None or self.last.not_at_work or self.last.behind:
             return kafka.coordinator_state()
         return kafka.coordinators_since(self.last)

@@ -81,7 +81,7 @@ def retention_offsets(
 ) -> ReadByTime:
     """First offsets younger than the retentions; None: none is. ``logs``, read before.
 
-    A retention of 0 asks nothing: a record may go as soon as it is consumed.
+    A retention of 0 asks nothing: a record can be deleted as soon as it is consumed.
     """
     return kafka.offsets_at(
         {

@@ -64,7 +64,7 @@ def has_empty_commit(place: Path) -> bool:
 
 def mend_log(place: Path, first_commit: Callable[[Path], object]) -> tuple[Path, ...]:
     """Puts damaged commits and checkpoints of the log aside, and replaces the commits. Returns the
-    paths of these files; none if nothing can be mended. ``first_commit`` creates a table, with the
+    paths of these files; none if nothing can be fixed. ``first_commit`` creates a table, with the
     log's first commit, in a folder. Raises OSError.
     """
     log, mended = place / LOG, []
@@ -102,7 +102,7 @@ def mend_log(place: Path, first_commit: Callable[[Path], object]) -> tuple[Path,
 
 def copy_of_log(place: Path, folder: Path) -> None:
     """Makes a table with a copy of the log and links to the files, so that a process that only
-    reads can mend the copy."""
+    reads can fix the copy."""
     shutil.copytree(place / LOG, folder / LOG)
     for entry in place.iterdir():
         if entry.name != LOG:

@@ -75,7 +75,7 @@ settings name another."""
 
 
 class Client:
-    """A kafka-python client, made when first needed and anew after it broke. Thread-safe.
+    """A kafka-python client, made when first needed and again after it broke. Thread-safe.
 
     One that broke is closed by the last request that uses it.
     """
@@ -272,7 +272,7 @@ class FailedConnections:
         """Sees to it that no connection of this new client goes unnoticed.
 
         Once every broker to start from has failed for good, its next attempt raises how. What
-        befell an earlier client is forgotten: somebody may have mended it.
+        befell an earlier client is forgotten: somebody may have fixed it.
         """
         self._failed.clear()
         self._start()

@@ -66,7 +66,7 @@ class ClusterIdentity:
             raise OtherCluster(
                 f"two clusters answer: retentiond works on cluster {self._cluster_id}, and a "
                 f"broker says that it belongs to cluster {self._other_id}; nothing is deleted "
-                f"until retentiond is started anew: see that {self._setting}, and every address "
+                f"until retentiond is restarted: see that {self._setting}, and every address "
                 "that those brokers advertise, lead to one cluster only"
             )
 

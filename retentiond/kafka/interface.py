@@ -189,7 +189,7 @@ class RequestResult(Enum):
     """What a refused or lost DeleteRecords means for the caller."""
 
     REFUSED = "refused"  # the broker said no: nothing was moved
-    MOVED = "moved"  # asked a broker that leads no more: ask again, it may have been applied
+    MOVED = "moved"  # asked a broker that no longer leads: ask again, it may have been applied
     NOT_SENT = "not_sent"  # it was too late for it, or the leader silent: nothing went out
     UNKNOWN = "unknown"  # no answer, or an answer that doesn't rule out that it was applied
 

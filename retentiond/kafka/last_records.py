@@ -7,8 +7,9 @@ No group is joined, and nothing is committed.
 Invariants: what is returned has been read up to the end that each leader told first (the last
 stable offset, so that no transaction up to there is undecided), and records of aborted transactions
 are not in it; else it is a `Failure`. Where the topic is another one, its log does not go on
-where the last reading ended, or another leader epoch has begun, it is read anew: a leader that was
-elected uncleanly, or lost its last writes, has other records where those were that were read.
+where the last reading ended, or another leader epoch has begun, it is read from scratch: a leader
+that was elected uncleanly, or lost its last writes, has other records where those were that were
+read.
 """
 
 from __future__ import annotations

@@ -278,7 +278,7 @@ class NetworkClient:
         return self.known_brokers()
 
     def forget_brokers(self) -> None:
-        """Whatever it has learnt of them is asked for anew."""
+        """Whatever it has learnt of them is asked for again."""
         self._learnt_at = -math.inf
 
     def learn_listing(self, listed_by: Mapping[str, int]) -> None:

@@ -3,9 +3,9 @@
 librdkafka asks for every setting of a topic, and makes objects of them all.
 
 Leaders are remembered for a while. Kafka makes that safe: a request names the leader epoch that it
-believes in (KIP-320), and a broker that leads no more, or again, says so instead of answering. One
-that was cut off and does not know yet that it leads no more answers with offsets that were true:
-lower ones.
+believes in (KIP-320), and a broker that no longer leads, or leads again, says so instead of
+answering. One that was cut off and does not know yet that it no longer leads answers with offsets
+that were true: lower ones.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ class Leaders:
         return self._ids.get(topic)
 
     def forget(self) -> None:
-        """Whoever led may lead no more. From any thread."""
+        """Whoever led may no longer lead. From any thread."""
         self._read_at = {}
 
     def keep(self, listed: Collection[str]) -> None:

@@ -48,7 +48,7 @@ class JvmFolder:
 
 def _parent() -> Path:
     """Python's folder for temporary files. It may be gone since it was chosen: then it is made
-    anew, or another one is chosen."""
+    again, or another one is chosen."""
     chosen = Path(tempfile.gettempdir())
     if not chosen.is_dir():
         with contextlib.suppress(OSError):

@@ -249,7 +249,7 @@ class Jvm:
         return self._said[-1] if self._said else ""
 
     def kill(self) -> None:
-        """At once, also one that is stopped: who waits for its answer waits no more."""
+        """At once, also one that is stopped: nobody waits for its answer any longer."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
 

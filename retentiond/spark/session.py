@@ -1,4 +1,4 @@
-"""The Spark session: made when it is needed, and anew when it died.
+"""The Spark session: made when it is needed, and again when it died.
 
 A Spark Connect server may be gone at any moment. PySpark's client asks a server that is gone again
 and again, for ten minutes and more; a cycle would hang as long. So the server must answer before a
@@ -111,7 +111,7 @@ class SparkSessions:
 
     @contextmanager
     def use(self) -> Iterator[SparkSession]:
-        """The session. When Spark fails in the block, the next one starts anew.
+        """The session. When Spark fails in the block, the next use starts a new one.
 
         Raises `SparkUnavailable` in place of Spark's own errors.
         """

@@ -28,7 +28,7 @@ from retentiond.spark.jvm import DRIVER_HOST, PYSPARK
 
 SMALL_JOBS = {
     "spark.sql.shuffle.partitions": "2",
-    "spark.sql.adaptive.enabled": "false",  # planning anew costs more than a small job
+    "spark.sql.adaptive.enabled": "false",  # planning again costs more than a small job
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000000",
     # A larger table (below 48 MB by default) would become rows in the plan itself, which every
     # rule of the optimizer walks; a smaller one spares a job.

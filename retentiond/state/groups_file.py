@@ -102,7 +102,7 @@ def open_shared(path: Path) -> sqlite3.Connection:
         if loss_of_missing(path):
             raise StateError(
                 f"the remembered groups are gone: {path} is missing; restart retentiond, which "
-                f"begins anew, then {ACCEPT}"
+                f"starts with an empty memory, then {ACCEPT}"
             )
         raise StateError(
             f"there are no remembered groups in {path.parent}; give the configuration of a "

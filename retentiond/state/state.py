@@ -70,7 +70,7 @@ class State:
     memory: GroupMemory
 
     def pause(self) -> Pause | None:
-        """The pause, read anew, because an operator may pause deletions at any moment."""
+        """The pause, read each time, because an operator may pause deletions at any moment."""
         return read_pause(self.state_dir)
 
 
@@ -325,7 +325,7 @@ def write_held(state_dir: Path, held: Mapping[TopicPartition, Mapping[Reason, fl
     for (topic, partition), reasons in held.items():
         for reason, seconds in reasons.items():
             grouped.setdefault((topic, reason, round(seconds, 1)), []).append(partition)
-    consequence = "after a restart each hold would seem to begin anew"
+    consequence = "after a restart each hold would seem to begin again"
     rows = [[*key, partitions] for key, partitions in grouped.items()]
     _write(state_dir / HELD_NAME, rows, consequence)
 

@@ -34,7 +34,7 @@ def say_groups_only(pattern: str, topics: Sequence[str]) -> str:
     the pattern do."""
     return (
         f"On {say_names(topics, MOST_TOPICS)} only groups that match {printable(pattern)} count "
-        "(groups.only): what any other group has not read may be deleted."
+        "(groups.only): what any other group has not read can be deleted."
     )
 
 
@@ -71,7 +71,7 @@ REASON_TEXTS: Mapping[Reason, ReasonText] = {
     Reason.EMPTY: ReasonText("no record", "Nothing to do: there is nothing to delete."),
     Reason.TOO_YOUNG: ReasonText(
         "too young",
-        "Wait, or shorten the topic's retention.commitoffset.* if its records may be deleted "
+        "Wait, or shorten the topic's retention.commitoffset.* if its records can be deleted "
         "sooner.",
     ),
     Reason.NOT_CONSUMED: ReasonText(
@@ -147,7 +147,7 @@ REASON_TEXTS: Mapping[Reason, ReasonText] = {
     Reason.NOT_DELETABLE: ReasonText(
         "compacted, internal or a changelog",
         "Take the topic out of the policy; or, if its cleanup.policy is compact,delete and the "
-        "last value of a key may be deleted too, set allow_compacted: true. Nothing is deleted "
+        "last value of a key can be deleted too, set allow_compacted: true. Nothing is deleted "
         "from a changelog as long as a group that counts restores its state from it.",
     ),
     Reason.RETENTION_EXCEEDS_FORCED: ReasonText(
@@ -175,7 +175,7 @@ REASON_TEXTS: Mapping[Reason, ReasonText] = {
     ),
     Reason.EVIDENCE_CHANGED: ReasonText(
         "the second reading differed",
-        "Nothing to do if it happens now and then: the next cycle reads everything anew. If it "
+        "Nothing to do if it happens now and then: the next cycle reads everything again. If it "
         "stays, the sentence above names what changes between two readings.",
     ),
     Reason.LIMIT_REACHED: ReasonText(
@@ -219,7 +219,7 @@ EXTERNAL_REMEDIES: Mapping[Reason, str] = {
     Reason.COMMIT_BEYOND_END: (
         "The position of external reader {group} belongs to records that are not there: the topic "
         "was recreated, has lost records, or the position is another cluster's. Have the reader "
-        "begin anew, or correct its file."
+        "start from the beginning, or correct its file."
     ),
     Reason.COMMIT_REWOUND: (
         "External reader {group} asks for records that are gone: its position went back. Let it "
@@ -308,7 +308,7 @@ END_OF_TRIAL = (
     "Nothing is deleted while `dry_run` is true. Ask `retentiond simulate` what the policy would "
     "have cost, and then take `dry_run` out of it."
 )
-"""The remedy for records of a trial that may be deleted."""
+"""The remedy for records of a trial that can be deleted."""
 
 
 def remedy(row: PlanRow, options: str = "") -> str:

@@ -1,4 +1,4 @@
-"""Takes the pictures of the docs anew: `scripts/docs pictures`. What they show is made up."""
+"""Takes the pictures of the docs: `scripts/docs pictures`. What they show is made up."""
 
 from __future__ import annotations
 

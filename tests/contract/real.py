@@ -103,7 +103,7 @@ class RealDriver:
         eventually(lambda: self._can_be_created(name))
 
     def _can_be_created(self, name: str) -> bool:
-        """With a ZooKeeper a topic has gone from the metadata before it can be made anew."""
+        """With a ZooKeeper a topic has gone from the metadata before it can be made again."""
         asked = self._admin.create_topics([NewTopic(name, 1)], validate_only=True)
         try:
             asked[name].result(TIMEOUT_S)

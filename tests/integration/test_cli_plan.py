@@ -286,7 +286,7 @@ def test_group_unreadable(planned: Planned) -> None:
 
 
 def test_limit_reached(planned: Planned) -> None:
-    """Three partitions may go in one cycle; the fourth one, by name, waits for the next."""
+    """One cycle deletes from three partitions; the fourth one, by name, waits for the next."""
     deletions = [
         row["topic"].removeprefix(PREFIX)
         for row in planned.done.plan["partitions"]

@@ -222,7 +222,7 @@ def test_what_a_leader_has_lost_counts_no_more(own_kafka: OwnKafka, topic_name: 
             again.write("another", 0, offset)
         eventually(
             lambda: driver.kafka.last_records(topic_name),
-            lambda found: not isinstance(found, Failure),  # connections are made anew
+            lambda found: not isinstance(found, Failure),  # connections are made again
         )
         assert read(driver.kafka, topic_name) == {("orders", 0): 5, ("another", 0): 2}
 

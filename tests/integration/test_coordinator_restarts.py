@@ -2,7 +2,7 @@
 
 One that is started again leads in new epochs, alone in its cluster too. A reading that finds
 coordinators in the epochs in which the last one left them does not ask beforehand whether they are
-at work: so none may load its groups anew in an old epoch.
+at work: so none may load its groups again in an old epoch.
 """
 
 from __future__ import annotations

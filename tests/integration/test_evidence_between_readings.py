@@ -1,7 +1,7 @@
 """What changes between the plan and the guard's reading, on a real broker.
 
-Each time the plan was right when it was made: seven of ten records may go. Then a group lowers
-what may go, and the guard is to find it.
+Each time the plan was right when it was made: seven of ten records can be deleted. Then a
+group lowers what can be deleted, and the guard is to find it.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ ANY_TIME = {"message.timestamp.after.max.ms": str(2**63 - 1), "retention.ms": "-
 
 
 class Aged:
-    """Topics with records of chosen ages, all of them read; they may go after an hour."""
+    """Topics with records of chosen ages, all of them read; they can be deleted after an hour."""
 
     def __init__(self, driver: RealDriver, spark: SparkSessions, folder: Path, name: str) -> None:
         self._driver = driver

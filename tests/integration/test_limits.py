@@ -47,7 +47,7 @@ def touched(report: CycleReport, topics: list[str]) -> list[str]:
 def test_every_busy_topic_has_its_turn_under_a_limit_of_one_partition(
     driver: RealDriver, tmp_path: Path, busy: list[str]
 ) -> None:
-    """A `Retentiond` opens its state anew for each cycle, as a restart does."""
+    """A `Retentiond` opens its state again for each cycle, as a restart does."""
     retentiond = Retentiond(
         driver.kafka, NO_SPARK, tmp_path, *busy, limits={"partitions_per_cycle": 1}
     )

@@ -32,7 +32,7 @@ def orphaned(
 ) -> Iterator[Orphaned]:
     """The broker is back. While it was down, ``moved``, ``young`` and ``undated`` (records without
     a timestamp) went to another broker, ``deleted`` was deleted, and ``recreated`` too, and made
-    anew elsewhere."""
+    again elsewhere."""
     with closing(Orphaned(three_kafka, tmp_path_factory.mktemp("host"))) as orphaned:
         for name in ("kept", "moved", "deleted", "recreated"):
             orphaned.create_topic(name, OLD_MS)

@@ -279,7 +279,7 @@ def config(state_dir: Path) -> Config:
 
 class Round(NamedTuple):
     """What happens before a cycle. ``written``, ``read``: records, and the share of what is left to
-    read, by partition. ``restarts``: the daemon begins anew, from the stored state."""
+    read, by partition. ``restarts``: the daemon restarts, from the stored state."""
 
     written: tuple[int, ...]
     read: tuple[float, ...]

@@ -1,7 +1,7 @@
 """What a process keeps of the remembered groups is what the file holds, whatever happens.
 
 A cycle keeps the readers that it has written, and reads the other rows again that its statements
-have changed. The judge opens the file anew.
+have changed. The judge opens the file again.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class Disks(FakeCluster):
 
 
 class Run:
-    """A daemon that is started anew for each cycle."""
+    """A daemon that is restarted for each cycle."""
 
     def __init__(self, folder: Path) -> None:
         self.kafka = Disks()

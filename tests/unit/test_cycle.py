@@ -773,7 +773,7 @@ def test_groups_that_come_and_go_hold_everything_and_the_cycle_says_so(
         assert (report.result, report.plan.guard_problems) == ("incomplete", ())
         assert report.undone == (
             f"1 of 1 deletions not done: the guard turned it down: group {gone} was listed for the "
-            "plan and is no more",
+            "plan and is no longer listed",
         )
 
 

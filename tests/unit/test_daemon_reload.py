@@ -333,7 +333,7 @@ def test_a_file_that_changed_nothing_of_that_needs_no_restart() -> None:
 
 
 def test_a_reload_ends_no_back_off_report() -> None:
-    """The operator has mended something else: the cluster is still away, which was said."""
+    """The operator has fixed something else: the cluster is still away, which was said."""
 
     def no_kafka() -> CycleReport:
         raise KafkaUnavailable("away")

@@ -56,16 +56,16 @@ PLACES = {
     Reason.OFFSET_UNREADABLE: "disables positionless",
     Reason.TOPIC_RECREATED: "",
     Reason.NOT_DELETABLE: "disables",
-    Reason.RETENTION_EXCEEDS_FORCED: "disables anew",
-    Reason.POLICY_CONFLICT: "anew",
-    Reason.POLICY_UNREADABLE: "anew",
-    Reason.OPEN_TRANSACTION: "anew",
-    Reason.EVIDENCE_CHANGED: "anew",
-    Reason.LIMIT_REACHED: "anew",
-    Reason.PAUSED: "anew",
+    Reason.RETENTION_EXCEEDS_FORCED: "disables again",
+    Reason.POLICY_CONFLICT: "again",
+    Reason.POLICY_UNREADABLE: "again",
+    Reason.OPEN_TRANSACTION: "again",
+    Reason.EVIDENCE_CHANGED: "again",
+    Reason.LIMIT_REACHED: "again",
+    Reason.PAUSED: "again",
 }
 """Of each reason: a group is the cause; it disables a topic that is configured for the first time;
-the past is judged anew where it stands, or where other groups count (counted), or does not tell
+the past is judged again where it stands, or where other groups count (counted), or does not tell
 where readers stood (positionless)."""
 
 
@@ -76,11 +76,11 @@ def test_every_reason_has_its_place() -> None:
     assert set(PLACES) == set(Reason)
     assert having("group") == CAUSED_BY_A_GROUP
     assert having("disables") == set(DISABLING)
-    assert having("anew") == set(HOLDS_JUDGED_AGAIN)
+    assert having("again") == set(HOLDS_JUDGED_AGAIN)
     assert having("positionless") == set(WITHOUT_POSITIONS)
     assert having("counted") == HOLDS_BY_GROUPS
     assert all(
-        VERDICT_OF[reason] is Verdict.HOLD for reason in having("anew") | having("positionless")
+        VERDICT_OF[reason] is Verdict.HOLD for reason in having("again") | having("positionless")
     )
 
 

@@ -102,7 +102,7 @@ def _rule(explanation: Explanation) -> Iterator[str]:
         say_figure, (row.min_committed_offset, row.retention_offset, explanation.end)
     )
     retention_ms = row.consumed_retention_ms
-    age = "records may go as soon as they are consumed"
+    age = "records can be deleted as soon as they are consumed"
     if retention_ms is None:
         age = "no single consumed retention applies"
     elif retention_ms:

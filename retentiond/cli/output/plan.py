@@ -149,7 +149,7 @@ def _summary(report: CycleReport, with_outcomes: bool) -> str:
     else:
         did = (
             f"{say_many(answers.records, 'record')} in "
-            f"{say_many(deletions, 'partition')} may go{freed}; nothing was deleted"
+            f"{say_many(deletions, 'partition')} can be deleted{freed}; nothing was deleted"
         )
     return (
         f"{say_many(len(report.plan.rows), 'partition')} of "

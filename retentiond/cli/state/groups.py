@@ -178,7 +178,7 @@ def forget(  # noqa: PLR0917 - typer hands each option over by its name
     config: ConfigPath = None,
     debug: Debug = False,
 ) -> None:
-    """Forget groups that no longer read: what only they had yet to read may be deleted.
+    """Forget groups that no longer read: what only they had yet to read can be deleted.
 
     A group that still has commits, or a member that reads the topic, is remembered again by the
     next cycle. --pattern and --vanished-for never forget a group that is there. On a terminal the

@@ -71,6 +71,6 @@ def resume(context: typer.Context, config: ConfigPath = None, debug: Debug = Fal
     resuming = action_now("resume", None, before.reason)
     record_action(state_dir, resuming)  # before anything is deleted again
     if (now := read_pause(state_dir)) != before:
-        raise UsageError(f"it was paused anew meanwhile, and stays {now}; resume it again")
+        raise UsageError(f"it was paused again meanwhile, and stays {now}; resume it again")
     remove_pause(state_dir)
     say(printer(), f"{next_cycle(loaded.dry_run)} It was {before}.")

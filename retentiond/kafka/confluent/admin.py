@@ -67,7 +67,7 @@ class Admin:
         return Admin(settings, self._tokens)
 
     def client(self) -> AdminClient:
-        """Made once, and anew when a certificate or key was renewed: librdkafka reads them when it
+        """Made once, and again when a certificate or key was renewed: librdkafka reads them when it
         is made, and never again. A pair that doesn't fit may be half renewed: the old client stays.
 
         With OAUTHBEARER that needs a token, so it can fail and be tried again.
@@ -223,7 +223,7 @@ LEADER_MOVED = frozenset(
         KafkaError._NOENT,  # librdkafka found no leader at all, and asked nobody
     }
 )
-"""Answers that a metadata refresh and a second request mend, whatever ``retriable()`` says."""
+"""Answers that a metadata refresh and a second request fix, whatever ``retriable()`` says."""
 
 REFUSED = frozenset(
     {

@@ -1,7 +1,7 @@
 """DeleteRecords (KIP-107) through librdkafka: one request to each leader, an answer a partition.
 
 librdkafka sends it by the topic's name to whom it believes to lead, over connections that it makes
-and makes anew by itself. So the requests of a cycle have a client of their own (`Deleter`), made
+and makes again by itself. So the requests of a cycle have a client of their own (`Deleter`), made
 from the addresses that the proven cluster advertises, and asked right before each request which
 cluster and which topics it speaks to.
 
@@ -156,7 +156,7 @@ class Deleter:
         trip has told.
 
         Each is asked about one partition; the one that has told who leads has just answered. While
-        one leads no more, the next is looked for.
+        one no longer leads, the next is looked for.
         """
         until = time.monotonic() + patience_s
         earlier = _ask_for_starts(client, self._answered, patience_s)

@@ -74,7 +74,7 @@ async def ask_coordinators(
 async def _listed_or_asked(
     network: NetworkClient, groups: Collection[str]
 ) -> dict[str, int | Failure]:
-    """Each group's coordinator. One that is it no more says so, and is looked up anew."""
+    """Each group's coordinator. One that no longer is says so, and is looked up again."""
     listed_by = network.listed_by()
     found: dict[str, int | Failure] = {
         group: listed_by[group] for group in groups if group in listed_by
@@ -113,7 +113,7 @@ async def _ask(
 async def find_coordinators(
     network: NetworkClient, groups: Collection[str]
 ) -> dict[str, int | Failure]:
-    """Each group's coordinator, asked anew: nothing is cached across calls."""
+    """Each group's coordinator, asked each time: nothing is cached across calls."""
     if not groups:
         return {}
     answer = await network.send(

@@ -151,7 +151,7 @@ def list_groups(client: Client) -> Sequence[ListedGroup]:
         listed_by: dict[str, int] = {}
         for node, answer in zip(nodes, answers, strict=True):
             if isinstance(answer, Exception):
-                network.forget_brokers()  # it may be one no more
+                network.forget_brokers()  # it may no longer be one
                 failure = failure_of_exception(answer)
                 raise KafkaUnavailable(f"broker {node} did not list its groups: {failure}")
             if answer.error_code:
@@ -159,7 +159,7 @@ def list_groups(client: Client) -> Sequence[ListedGroup]:
                 raise KafkaUnavailable(f"broker {node} did not list its groups: {failure}")
             for group in map(_listed, answer.groups):
                 name = group.group_id
-                if name in groups:  # one of the brokers coordinates it no more
+                if name in groups:  # one of the brokers no longer coordinates it
                     groups[name] = _either(groups[name], group)
                     listed_by.pop(name, None)
                 else:

@@ -84,7 +84,7 @@ def _members(group: Any, read: Callable[[Any], Members]) -> Members:
     """One described group. Without subscriptions and assignments of a live member: a failure.
 
     A coordinator that is asked about a group of another kind may say that it is dead, without an
-    error. Where it has ended since it was listed, the next reading lists it no more.
+    error. Where it has ended since it was listed, the next reading no longer lists it.
     """
     if group.error_code:
         return failure_of_code(group.error_code)

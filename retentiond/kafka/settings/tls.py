@@ -52,7 +52,7 @@ def _stamp(path: str) -> tuple[int, int, int] | None:
 
 
 def client_context(settings: ClientSettings) -> ssl.SSLContext:
-    """A context like kafka-python's own, which reads the files anew for each connection, fails on
+    """A context like kafka-python's own, which reads the files for each connection, fails on
     a revocation list, and takes PEM only in files.
 
     Raises ``OSError`` for a file that can't be used; of the above, where it is the pass phrase.

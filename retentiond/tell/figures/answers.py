@@ -155,7 +155,7 @@ class TopicAnswer:
 
     @property
     def reclaimable_records(self) -> int:
-        """The records that may be deleted and are not gone yet."""
+        """The records that can be deleted and are not gone yet."""
         return sum(each.records for each in self.partitions if not each.is_deleted)
 
     @cached_property
@@ -246,11 +246,11 @@ def say_trials(topics: Sequence[TopicAnswer]) -> str:
     records = sum(each.records for each in topics)
     names = say_names([each.topic for each in topics], MOST_TOPICS)
     return (
-        f"On trial (dry_run): {names}. {say_many(records, 'record')} may go there, and nothing is "
-        "deleted from these topics."
+        f"On trial (dry_run): {names}. {say_many(records, 'record')} could be deleted there, "
+        "but nothing is deleted from these topics."
         if len(topics) > 1
-        else f"{names} is on trial (dry_run): {say_many(records, 'record')} may go, and nothing is "
-        "deleted."
+        else f"{names} is on trial (dry_run): {say_many(records, 'record')} could be deleted, "
+        "but nothing is deleted."
     )
 
 

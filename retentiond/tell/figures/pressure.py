@@ -51,7 +51,7 @@ def say_relief(relief: LogDirRelief) -> str:
     log_dir = relief.log_dir
     parts = [
         f"{say_log_dir(log_dir)} ({say_bytes(log_dir.usable_bytes)}), and "
-        f"{say_bytes(log_dir.needed_bytes)} more must go until the pressure ends"
+        f"{say_bytes(log_dir.needed_bytes)} must still be freed before the pressure ends"
         if log_dir.needed_bytes
         else f"{say_log_dir(log_dir)} ({say_bytes(log_dir.usable_bytes)}), and what was deleted "
         f"before will free enough ({say_bytes(log_dir.awaited_bytes)})"
@@ -66,10 +66,10 @@ def say_relief(relief: LogDirRelief) -> str:
             ]
         )
         kept = f"; most is kept for {keepers}" if keepers else ""
-        parts.append(f"{say_bytes(relief.short_bytes)} of that may not go{kept}")
+        parts.append(f"{say_bytes(relief.short_bytes)} of that can't be deleted{kept}")
     if relief.waiting_bytes:
         what = "the end of the pause" if Reason.PAUSED in relief.delayed else "a limit"
-        parts.append(f"{say_bytes(relief.waiting_bytes)} more may go and wait for {what}")
+        parts.append(f"{say_bytes(relief.waiting_bytes)} more can be deleted and wait for {what}")
     return "; ".join(parts)
 
 
@@ -152,7 +152,7 @@ def _say_eager_bound(row: PlanRow, pressure_ms: int, relief: LogDirRelief) -> st
     if eager.verdict is Verdict.HOLD:
         return f"pressure can't help: {eager.detail or eager.reason.value}"
     if Reason.PAUSED in relief.delayed:
-        return "what may go there waits for the end of the pause"
+        return "what can be deleted there waits for the end of the pause"
     if Reason.LIMIT_REACHED in relief.delayed:
-        return "what may go there waits for a limit (limits.*)"
+        return "what can be deleted there waits for a limit (limits.*)"
     return None

@@ -1,7 +1,7 @@
 """For how long groups have not committed or have been missing, and partitions have been held.
 
 Alerts need these figures. A Prometheus rule alone can't compute them: a missed scrape would start
-the time anew, and a topic whose partitions are held in turn would look like one that is stuck.
+the time again, and a topic whose partitions are held in turn would look like one that is stuck.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The metrics that tell of the daemon itself. Each scrape reads them anew."""
+"""The metrics that tell of the daemon itself. Each scrape reads them again."""
 
 from __future__ import annotations
 

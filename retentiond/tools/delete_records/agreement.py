@@ -30,8 +30,8 @@ def _with_shown_end(item: Item) -> Item:
 
 
 def limit_to_shown(shown: Sequence[Item], now: Sequence[Item]) -> list[Item] | None:
-    """The items that may go ``now``, with the targets that were ``shown``; None if some of the
-    shown records may no longer go. Both lists come from `as_shown`."""
+    """The items that can be deleted ``now``, with the targets that were ``shown``; None if some
+    of the shown records can no longer be deleted. Both lists come from `as_shown`."""
     agreed = {item.at: item for item in shown if item.is_pending}
     present = {item.at: item for item in now}
     if not all(at in present and _still_holds(item, present[at]) for at, item in agreed.items()):
@@ -40,8 +40,8 @@ def limit_to_shown(shown: Sequence[Item], now: Sequence[Item]) -> list[Item] | N
 
 
 def withdraw(shown: Sequence[Item], now: Sequence[Item]) -> list[Item]:
-    """The items of ``now``. A partition fails if records of it were shown and none of them may go
-    now."""
+    """The items of ``now``. A partition fails if records of it were shown and none of them can be
+    deleted now."""
     agreed = {item.at: item for item in shown if item.is_pending}
     return [
         item.failed(f"no longer: {item.error}; nothing was deleted")

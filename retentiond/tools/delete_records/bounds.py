@@ -35,8 +35,8 @@ EpochEnds = Mapping[PartitionEpoch, EpochEnd | Failure | None]
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What may go: records older than ``before_ms`` (epoch), and below the commits of all groups.
-    ``changelogs``: the topics that a group restores its state from, by topic the group.
+    """What can be deleted: records older than ``before_ms`` (epoch), and below the commits of all
+    groups. ``changelogs``: the topics that a group restores its state from, by topic the group.
 
     At least one of the first two bounds is given.
     """

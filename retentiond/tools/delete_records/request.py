@@ -135,7 +135,7 @@ class RequestAudit:
 
     def requested(self, servers: str, items: Sequence[Item]) -> None:
         """Records the request, and returns once it is on disk. Raises `StateError`, and
-        `UsageError` if deletions have been paused meanwhile; then nothing may be deleted."""
+        `UsageError` if deletions have been paused meanwhile; then nothing can be deleted."""
         _refuse_paused(self._state_dir)
         make_state_dir(self._state_dir)
         self._record(REQUEST, request_detail(sys.argv[1:], servers, items))

@@ -119,7 +119,7 @@ def check_distances(found: Mapping[int, Distance]) -> Iterator[Finding]:
             Level.PROBLEM if is_too_far else Level.WARNING,
             "distance",
             f"{took}; up to {ROUND_TRIPS} requests follow one another before records are deleted, "
-            f"and after {MAX_EVIDENCE_AGE_S:g} s what the groups have read counts no more: "
+            f"and after {MAX_EVIDENCE_AGE_S:g} s what the groups have read no longer counts: "
             f"{'nothing can be deleted' if is_too_far else 'little time is left for the groups'}, "
             f"and no setting changes that (at most {_say_s(most_s)} a request works)",
             "run retentiond nearer to the brokers",
@@ -365,7 +365,7 @@ def check_clocks(clocks: Clocks) -> Iterator[Finding]:
             "clocks",
             "the cluster does not tell its time (one without ZooKeeper does, from Kafka 3.3 on, to "
             "those with DESCRIBE on CLUSTER), so the age of records rests on this host's clock "
-            "alone: where that is ahead, they go sooner than they may",
+            "alone: where that is ahead, records are deleted too soon",
             "keep this host's clock in step with NTP",
         )
         return

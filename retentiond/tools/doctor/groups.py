@@ -258,7 +258,7 @@ def check_external(
             Level.WARNING,
             "external readers",
             sentence,
-            "name it under groups.external of that topic too, unless it reads the topic no more",
+            "name it under groups.external of that topic too, unless it no longer reads the topic",
         )
     for reader, position in sorted(external.items(), key=lambda item: item[0].name):
         subject = f"external reader {say_name(reader.name)}"

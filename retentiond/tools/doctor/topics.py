@@ -136,7 +136,8 @@ def _compacted(topics: Sequence[EnabledTopic], config: Config) -> Iterator[Findi
             "topic",
             names,
             "held for good: compacted too (cleanup.policy=compact,delete)",
-            "set allow_compacted: true if the last value of each key may go, or leave it out",
+            "set allow_compacted: true if the last value of each key can be deleted, or leave the "
+            "topic out",
         )
 
 

@@ -68,7 +68,7 @@ class OrphanMemoryFile:
             raise StateError(f"{self._path} can't be read ({error.strerror})") from error
         except (ValueError, KeyError, TypeError) as error:
             raise StateError(
-                f"{self._path} is damaged; move it away, and every orphan counts from anew"
+                f"{self._path} is damaged; move it away, and the age of every orphan starts again"
             ) from error
 
     def write(self, memory: OrphanMemory) -> None:

@@ -228,8 +228,8 @@ def _unless_superseded(
     folder: PartitionFolder, judgement: Judgement, replicas: Collection[TopicPartition]
 ) -> Judgement:
     """The judgement, but a stray is an orphan if another folder has the replica that was assigned
-    anew: Kafka never takes a stray back. Without such a folder, the stray may have all that is left
-    of the partition here."""
+    again: Kafka never takes a stray back. Without such a folder, the stray may have all that is
+    left of the partition here."""
     name = folder.parsed_name
     has_replica = TopicPartition(name.topic, name.partition) in replicas
     is_assigned = judgement.assignment is Assignment.ASSIGNED

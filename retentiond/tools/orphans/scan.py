@@ -235,7 +235,7 @@ def _since(
 
 
 Approve = Callable[[Sequence[Orphan]], bool]
-"""Called before the first removal of a look, with all orphans that may go."""
+"""Called before the first removal of a look, with all orphans that can be removed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,7 @@ def gather_s(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> float:
 
 
 def measure_moved(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list[Result]:
-    """A dry run after one group of a hundred has committed anew, on all that it reads."""
+    """A dry run after one group of a hundred has committed again, on all that it reads."""
     config = requests.config(kafka, layout, folder, dry_run=True)
     some = range(0, layout.groups, 100)
     with started(config, folder) as cycle:

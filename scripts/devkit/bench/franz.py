@@ -17,7 +17,7 @@ PROGRAM = Path(__file__).resolve().parents[3] / "build" / "franz-poller"
 
 
 def program(say: Callable[[str], None]) -> Path | None:
-    """Where it is, built anew. None where that can't be done, which ``say`` is told."""
+    """Builds it, and says where it is. None where that can't be done, which ``say`` is told."""
     if shutil.which("go") is None:
         say("the poller over franz-go is left out: there is no go here.")
         return None

@@ -42,7 +42,7 @@ class Manner(IntEnum):
     """Records were really deleted: the only topics whose log start moves."""
 
     STOPPED = 3
-    """Group 0 commits no more from half of the time on."""
+    """Group 0 stops committing after half of the time."""
 
 
 @dataclass(frozen=True)

@@ -178,7 +178,7 @@ def _deletion() -> Panels:
     )
     yield graph(
         About(
-            "Records that may be deleted",
+            "Records that can be deleted",
             "short",
             "Still there after the last cycle; the 20 topics with the most.",
         ),

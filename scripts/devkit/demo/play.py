@@ -24,7 +24,7 @@ class Breakdown(Exception):
 
 
 def play(stage: Stage, view: View, seconds: float) -> None:
-    """Return when all is read and what may go is gone, when that takes too long, or when
+    """Return when all is read and what can be deleted is gone, when that takes too long, or when
     something goes wrong.
 
     Records are written for ``seconds``, less after Ctrl-C, more when the daemon is slow.

@@ -19,7 +19,7 @@ from devkit.ledger.stage import Stage
 INTENT_SECONDS = 10.0
 CUTS = 6
 RECOVERY_SECONDS = 240.0  # Spark takes its time to start on a busy machine
-PATIENCE_SECONDS = 90.0  # where the daemon need not start anew
+PATIENCE_SECONDS = 90.0  # where the daemon need not restart
 NEW_START_SECONDS = 30.0
 ELSEWHERE_SECONDS = 60.0
 HOURS = (3.0, 12.0)
@@ -208,14 +208,14 @@ class Faults:
         self._tell(f"{sum(cut)} connections of broker {node.node_id} cut, in {len(cut)} goes")
 
     def _fail_over(self) -> None:
-        """To the other cluster and back; sometimes the daemon is started anew there."""
+        """To the other cluster and back; sometimes the daemon is restarted there."""
         book, restarted = self._stage.book, self._random.random() < 0.4
         book.shown.listening = False
         self._forwarder.lead([int(self._other.servers_of(FORWARDED).rpartition(":")[2])])
         cut = self._forwarder.cut(self._random.choice((0.5, 0.5, 1.0)), self._random)
         self._tell(f"the address leads to the other cluster, {cut} connections cut")
         if restarted:
-            self._tell("the daemon is started anew there")
+            self._tell("the daemon is restarted there")
             self._start_anew()
         patience = ELSEWHERE_SECONDS if restarted else NEW_START_SECONDS
         self._daemon.await_cycles(2, patience, of_any_kind=True)

@@ -266,7 +266,7 @@ class _Judge:
 
 
 def _name(log: Log) -> str:
-    return f"{log[0]}-{log[2]}" + (f", made anew {log[1]} times" if log[1] else "")
+    return f"{log[0]}-{log[2]}" + (f", made again {log[1]} times" if log[1] else "")
 
 
 def _blame(deletion: Deletion | None) -> str:

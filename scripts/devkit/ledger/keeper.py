@@ -95,7 +95,7 @@ class Keeper(ABC):
         """Enter what one life tells: its ``_lines()``."""
 
     def _lines(self) -> Iterator[str]:
-        """Of a new life, until it has ended; a blank one is a sign of life and no more."""
+        """Of a new life, until it has ended; a blank one is only a sign of life."""
         process = self._begin()
         if process is None or process.stdout is None:
             return

@@ -105,12 +105,12 @@ class Play:
         )
 
     def _come_to_rest(self) -> None:
-        """Nobody writes any longer; all groups read what is left; what may go is deleted."""
+        """Nobody writes any longer; all groups read what is left, and all of it is deleted."""
         self._tell("the producers stop")
         stages = self._stage, self._other
         for stage in stages:
             stage.stop_writing()
-        self._tell("the consumers start anew and read what is left")
+        self._tell("the consumers start again and read what is left")
         for stage in stages:
             stage.calm_down()
         if not _await(lambda: not any(each.unread() for each in stages), CATCH_UP_SECONDS):

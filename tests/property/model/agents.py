@@ -105,7 +105,7 @@ class Agent:
                 self.wants[log] = Want(told, told, told, taken_over=told)
 
     def fall_back(self, log: FakePartition) -> None:
-        """What it had read beyond the log's end is no more."""
+        """What it had read beyond the log's end is gone."""
         if want := self.wants.get(log):
             end, need = log.high_watermark, want.need(self.alive)
             want.position = min(want.position, end)

@@ -1,4 +1,4 @@
-"""What breaks in one cluster, and how it is mended."""
+"""What breaks in one cluster, and how it is fixed."""
 
 from __future__ import annotations
 

@@ -222,7 +222,7 @@ def _newcomer(random: Random) -> tuple[Step, ...]:
 
 
 def _new_application(random: Random) -> tuple[Step, ...]:
-    """A streams application is started anew, and tells of one of its topics."""
+    """A streams application is restarted, and tells of one of its topics."""
     subscribes = ("subscribe", "g3", ENABLED, "name", "streams", "earliest")
     tells = ("tell", "g3", random.choice(ENABLED), 0)
     return (("vanish", "g3"), subscribes, ("read", "g3", random.randint(1, 5)), tells)

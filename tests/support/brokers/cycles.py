@@ -45,7 +45,7 @@ def planned_by_the_oracle() -> AbstractContextManager[object]:
 
 
 class Retentiond:
-    """One with a state directory of its own, which it opens anew for each cycle, as after a
+    """One with a state directory of its own, which it opens again for each cycle, as after a
     restart. ``more``: further sections of its configuration."""
 
     def __init__(

@@ -28,7 +28,7 @@ STAYS, COMES_BACK, THIRD = 1, 2, 3
 
 
 class Orphaned:
-    """``state_dir`` is the command's. Clients are made anew, so that none waits for a dead one."""
+    """``state_dir`` is the command's. Each call has its clients: none waits for a dead one."""
 
     def __init__(self, kafka: EmbeddedKafka, folder: Path) -> None:
         self.kafka = kafka

@@ -27,7 +27,7 @@ SECONDS = {"gather": 0.5, "decide": 0.25, "guard": 0.125, "delete": 0.0625, "rec
 
 
 def row(topic: str, partition: int = 0, reason: Reason = Reason.CONSUMED) -> PlanRow:
-    """A partition with records 10 to 200, of which 90 may go if the reason is `consumed`."""
+    """A partition with records 10 to 200, of which 90 can be deleted if it is `consumed`."""
     verdict = VERDICT_OF[reason]
     return PlanRow(
         topic=topic,

@@ -36,8 +36,8 @@ class Reply(Enum):
     IS_LOST = "the request times out"
     LAGS = "answers with a low watermark below the cutoff"
     REFUSES = "refuses"
-    MOVED = "leads no more"
-    APPLIES_AND_MOVES = "moves its log start offset, and says that it leads no more"
+    MOVED = "no longer leads"
+    APPLIES_AND_MOVES = "moves its log start offset, and says that it no longer leads"
     SAYS_NOTHING = "is missing from the answer"
     SILENT = "did not answer the look, and was sent nothing"
 

@@ -608,7 +608,7 @@ def test_a_group_of_other_topics_that_is_not_listed_any_more_may_be_hidden_and_h
 
     assert not verified.approved
     row = held(verified.rows, ORDERS_0)
-    assert row.detail == "group audit was listed for the plan and is no more"
+    assert row.detail == "group audit was listed for the plan and is no longer listed"
     assert row.binding_group == "audit"
 
 
@@ -620,7 +620,7 @@ def test_that_it_is_remembered_does_not_make_it_listed() -> None:
     verified = verify([deletion(ORDERS_0)], first.snapshot(), changed(vanished).snapshot())
 
     row = held(verified.rows, ORDERS_0)
-    assert row.detail == "group audit was listed for the plan and is no more"
+    assert row.detail == "group audit was listed for the plan and is no longer listed"
 
 
 @pytest.mark.parametrize("state", [ABSENT, VANISHED])

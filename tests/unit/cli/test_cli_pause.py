@@ -106,7 +106,7 @@ def test_resume_ends_no_pause_that_it_has_not_read(
     )
     done = command("resume", "--config", config_file)
     assert done.code == 2
-    assert "it was paused anew meanwhile, and stays paused: two" in done.err
+    assert "it was paused again meanwhile, and stays paused: two" in done.err
     assert read_pause(state_dir) == Pause("two")
 
 

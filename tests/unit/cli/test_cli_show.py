@@ -208,5 +208,8 @@ def test_a_topic_on_trial_is_told_apart_from_what_was_deleted(
     lines = [" ".join(line.split()) for line in text.splitlines()]
     assert any(line.endswith(" delete: consumed (trial) billing") for line in lines)
     assert any(line.endswith(" delete: deleted billing") for line in lines)
-    assert "clicks is on trial (dry_run): 90 records may go, and nothing is deleted.\n" in text
+    assert (
+        "clicks is on trial (dry_run): 90 records could be deleted, but nothing is deleted.\n"
+        in text
+    )
     assert "2 partitions of 2 topics: 90 of 90 records deleted; 0 held." in text

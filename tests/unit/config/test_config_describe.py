@@ -21,18 +21,19 @@ def words(entry: str) -> str:
         ("name: a", "not enabled, so nothing is deleted."),
         (
             "name: a, retention.commitoffset.enable: true",
-            f"records may go 7 days after they were written, once {CONSUMED}; at least 1 group.",
+            f"records can be deleted 7 days after they were written, once {CONSUMED}; "
+            "at least 1 group.",
         ),
         (
             "name: a, retention.commitoffset.enable: true, retention.commitoffset.minutes: 90, "
             "groups: {required: [z, b, a], exclude: ['x.*', y], min: 4}, allow_compacted: true",
-            f"records may go 1 hour 30 minutes after they were written, once {CONSUMED}; "
+            f"records can be deleted 1 hour 30 minutes after they were written, once {CONSUMED}; "
             "a, b and z must have committed; groups matching x.* or y do not count; also where "
             "the topic is compacted as well as deleted from; at least 4 groups.",
         ),
         (
             "name: a, retention.commitoffset.enable: true, groups: {only: [web, 'bill.*']}",
-            f"records may go 7 days after they were written, once {CONSUMED}; "
+            f"records can be deleted 7 days after they were written, once {CONSUMED}; "
             "ONLY groups matching bill.* or web count; at least 1 group.",
         ),
     ],

@@ -95,19 +95,19 @@ def test_the_reference_in_words() -> None:
     assert describe(load(REFERENCE, environ={})) == [
         (
             "orders.enriched",
-            f"records may go 6 hours after they were written, once {consumed}; billing and search "
-            "must have committed; groups matching console-consumer-.* do not count; at least 2 "
-            "groups.",
+            f"records can be deleted 6 hours after they were written, once {consumed}; billing and "
+            "search must have committed; groups matching console-consumer-.* do not count; at "
+            "least 2 groups.",
         ),
         (
             "topics matching stage\\..* except stage\\.audit\\..*",
-            f"records may go 30 minutes after they were written, once {consumed}; 10 minutes "
-            "while a disk under them is nearly full; at least 1 group.",
+            f"records can be deleted 30 minutes after they were written, once {consumed}; 10 "
+            "minutes while a disk under them is nearly full; at least 1 group.",
         ),
         ("topics matching .*\\.changelog", "not enabled, so nothing is deleted."),
         (
             "clicks.sessions",
-            f"records may go as soon as {consumed}; mirror-to-west, sessions-export and "
+            f"records can be deleted as soon as {consumed}; mirror-to-west, sessions-export and "
             "sessions-job must have gone past them elsewhere than in Kafka; a group that vanishes "
             "holds for 30 days; "
             "at least 1 group.",

@@ -198,7 +198,7 @@ def test_a_row_that_goes_sooner_says_for_which_directories_and_how_full_they_are
     (row,) = relieved([normal], taken, [sooner], pressed).rows
     assert row.detail == (
         "group billing has consumed the least; /a of broker 1 has 1% left and /a of broker 2 has "
-        f"2% left: records of this partition may go {when} instead of after 1 day"
+        f"2% left: records of this partition can be deleted {when} instead of after 1 day"
     )
     (row,) = relieved([normal], taken, [normal], pressed).rows
     assert (row.under_pressure, row.detail) == (True, normal.detail)

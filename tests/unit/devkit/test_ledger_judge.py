@@ -281,7 +281,7 @@ def test_what_a_deletion_for_the_old_topic_took_of_the_new_one_is_found() -> Non
 def test_a_reader_of_the_old_topic_is_one_of_the_new_from_its_first_record() -> None:
     new = replace(DELETION, topic_id="second")
     assert (
-        "never given 5 records of orders-0, made anew 1 times"
+        "never given 5 records of orders-0, made again 1 times"
         in sentences(judge(recreated(), [new]))[0]
     )
 

@@ -209,4 +209,4 @@ def test_a_document_that_names_a_further_topic_is_told(kafka: FakeCluster, tmp_p
     assert of(taken, "lake") == {ORDERS_0: 2, ORDERS_1: 3}
     (sentence,) = taken.unnamed_readers
     assert "names topic clicks" in sentence
-    assert sentence.endswith("what it has not read there may be deleted")
+    assert sentence.endswith("what it has not read there can be deleted")

@@ -36,7 +36,7 @@ SLOW = ("slow-1", "slow-2", "slow-3", "slow-4")
 @contextmanager
 def slow_from_the_second_request_on() -> Iterator[str]:
     """The address that the topics' positions are below: at the end of each of its topic, so that
-    everything may be deleted."""
+    everything can be deleted."""
     asked: Counter[str] = Counter()
     gate = threading.Event()
 

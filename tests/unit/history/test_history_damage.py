@@ -135,7 +135,7 @@ def test_a_damaged_commit_of_the_log_costs_its_own_entry_and_writing_goes_on(
     assert list(past.table.damaged) == [f"_delta_log/{commit.name}"]
     second, fourth = (each.entry.at_ms for each in past.timeline.moments[1:3])
     assert Gap(second, fourth) in past.timeline.gaps
-    assert sorted(each.name for each in commit.parent.iterdir()) == before  # who reads mends none
+    assert sorted(each.name for each in commit.parent.iterdir()) == before  # who reads fixes none
     for _ in range(2):
         cycles.one(world)
     assert entries(asked(tmp_path)) == [1, 2, 4, 5, 6, 7]
@@ -165,7 +165,7 @@ def test_a_hint_to_a_checkpoint_that_is_not_there_costs_nothing(tmp_path: Path) 
     (checkpoint,) = (tmp_path / "_delta_log").glob("*.checkpoint.parquet")
     checkpoint.unlink()
     assert entries(asked(tmp_path)) == list(range(1, 23))
-    assert (tmp_path / "_delta_log" / "_last_checkpoint").exists()  # who reads mends none
+    assert (tmp_path / "_delta_log" / "_last_checkpoint").exists()  # who reads fixes none
     fresh = Cycles(str(tmp_path))
     fresh.one(world)
     assert fresh.keeper.status.failures == 0

@@ -703,7 +703,7 @@ def test_a_reader_whose_own_name_looks_like_a_vanished_namesake_is_another_reade
 def test_what_the_policy_excludes_does_not_hold_under_the_other_name(
     kafka: FakeCluster, memory: GroupMemory, tmp_path: Path
 ) -> None:
-    """Nor does it count no more where the policy counts it by its own name alone."""
+    """Nor does it stop counting where the policy counts it by its own name alone."""
     cycle(memory, kafka)
     kafka.delete_group("billing")
     policy = external(tmp_path / "at.json", p0=6, p1=6)

@@ -54,5 +54,5 @@ def test_a_file_that_says_nothing_is_as_good_as_none(tmp_path: Path, content: st
 
 def test_what_cannot_be_written_is_an_error_that_says_what_follows(tmp_path: Path) -> None:
     (tmp_path / f"{HELD_NAME}.new").mkdir()
-    with pytest.raises(StateError, match="after a restart each hold would seem to begin anew"):
+    with pytest.raises(StateError, match="after a restart each hold would seem to begin again"):
         write_held(tmp_path, HELD)

@@ -29,8 +29,8 @@ def test_what_may_not_go_is_said_with_the_groups_that_keep_it_if_any_do(
     """None does where the records lie in segments that stay, or where other topics fill the
     disk."""
     assert say_relief(LogDirRelief(LOG_DIR, 1_024, 512, kept_bytes, {})) == (
-        "/data of broker 1 has 10% left (1.0 KiB), and 1.5 KiB more must go until the pressure "
-        f"ends; the plan frees 1.0 KiB there; 512 B of that may not go{said}"
+        "/data of broker 1 has 10% left (1.0 KiB), and 1.5 KiB must still be freed before the "
+        f"pressure ends; the plan frees 1.0 KiB there; 512 B of that can't be deleted{said}"
     )
 
 
@@ -93,11 +93,11 @@ def test_where_pressure_is_short_a_partition_says_what_keeps_its_records(
 @pytest.mark.parametrize(
     ("delayed", "why"),
     [
-        ({Reason.PAUSED}, "what may go there waits for the end of the pause"),
-        ({Reason.LIMIT_REACHED}, "what may go there waits for a limit (limits.*)"),
+        ({Reason.PAUSED}, "what can be deleted there waits for the end of the pause"),
+        ({Reason.LIMIT_REACHED}, "what can be deleted there waits for a limit (limits.*)"),
         (
             {Reason.PAUSED, Reason.LIMIT_REACHED},
-            "what may go there waits for the end of the pause",
+            "what can be deleted there waits for the end of the pause",
         ),
     ],
 )
@@ -130,7 +130,7 @@ def test_what_pressure_spares_says_so() -> None:
 def test_what_a_pause_holds_under_pressure_says_when_it_may_go() -> None:
     held = eager(Reason.PAUSED, "paused by root")
     assert said(held, eager(Reason.CONSUMED), Reason.PAUSED) == (
-        ": records of this partition may go after 10 minutes instead of after 1 day."
+        ": records of this partition can be deleted after 10 minutes instead of after 1 day."
     )
 
 
@@ -141,6 +141,6 @@ def test_what_waits_is_not_said_to_be_kept(reason: Reason, end: str) -> None:
     delayed = frozenset({reason})
     found = LogDirRelief(LOG_DIR, 1_024, 0, {"slow": 2_048}, {}, 512, delayed=delayed)
     assert say_relief(found) == (
-        "/data of broker 1 has 10% left (1.0 KiB), and 1.5 KiB more must go until the pressure "
-        f"ends; the plan frees 1.0 KiB there; 512 B more may go and wait for {end}"
+        "/data of broker 1 has 10% left (1.0 KiB), and 1.5 KiB must still be freed before the "
+        f"pressure ends; the plan frees 1.0 KiB there; 512 B more can be deleted and wait for {end}"
     )

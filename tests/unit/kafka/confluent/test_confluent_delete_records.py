@@ -183,7 +183,7 @@ def test_an_answer_of_another_leader_does_not_count_for_one_that_is_silent_now(
 
 
 def test_a_leader_that_has_not_proven_its_cluster_to_the_other_client_gets_no_request() -> None:
-    """librdkafka may have connected anew, to an address that another cluster has taken."""
+    """librdkafka may have connected again, to an address that another cluster has taken."""
     brokers = Brokers([1, 2, 3], {1: [0], 2: [0], 3: [0]})
     admin: Any = SimpleNamespace(client=lambda: brokers, explaining=contextlib.nullcontext)
     deleter = deletions.Deleter(admin, ClusterIdentity())

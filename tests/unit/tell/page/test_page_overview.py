@@ -206,7 +206,7 @@ def test_each_disk_says_what_is_left_and_one_under_pressure_what_is_done_for_it(
 
     assert "/data-1 of broker 1 under pressure 10% left of 100 GiB, full in 2 hours" in text
     assert text.index("10% left of 100 GiB") < text.index("60% left of 100 GiB")
-    assert "12.0 GiB of that may not go; most is kept for billing (9.0 GiB)" in text
+    assert "12.0 GiB of that can't be deleted; most is kept for billing (9.0 GiB)" in text
     assert "Last cycle 1 min ago, next in 18 s" in text
 
 

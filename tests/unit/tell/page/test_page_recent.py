@@ -206,7 +206,7 @@ def test_where_nothing_is_known_or_deleted_a_word_stands_for_the_chart(tmp_path:
 @pytest.mark.long
 @pytest.mark.parametrize("query", ["", "?span=30d", "?sort=-kept", "?sort=name"])
 def test_the_page_of_a_large_cluster_is_quick(tmp_path: Path, days: Hourly, query: str) -> None:
-    """4,000 partitions of 400 topics. It is the first look after a cycle, which draws anew."""
+    """4,000 partitions of 400 topics. It is the first look after a cycle, which draws again."""
     rows = [
         replace(row, topic=f"topic-{row.partition % 400:03}", partition=row.partition // 400)
         for row in scenes.many_partitions(4_000).plan.rows

@@ -254,7 +254,7 @@ def test_a_lock_file_that_can_not_be_had_stops_it(host: Host) -> None:
 def test_a_lock_file_that_is_replaced_at_that_moment_stops_it(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A broker that stops removes it, and one that starts makes it anew."""
+    """A broker that stops removes it, and one that starts makes it again."""
     host.put("gone-0")
     lock = host.log_dir / ".lock"
     locked = fcntl.lockf
