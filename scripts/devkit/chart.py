@@ -1,23 +1,27 @@
 """Writes what the Helm chart and the other files of deploy/ have in common, and the chart's README.
 
-python -m devkit.chart
+python -m devkit.chart            the files that are committed
+python -m devkit.chart FOLDER     what a packaged chart has besides, into that copy of the chart
 
 The rules for Prometheus are written once, in the chart, with a place for each threshold; those of
-deploy/prometheus have the thresholds of the chart's values. The schema of the chart's values is
-written by hand but for ``$defs``, the schema of the daemon's configuration. README.md lists
-values.yaml in helm-docs' form: the comment above a value, from ``# --`` on, is its description; a
-short one may stand behind it. The dashboard in the chart is a link, which Helm follows.
+deploy/prometheus have the thresholds of the chart's values. README.md lists values.yaml in
+helm-docs' form: the comment above a value, from ``# --`` on, is its description; a short one may
+stand behind it. Only a packaged chart has the schema of the daemon's configuration in the schema of
+its values (``$defs``), and the dashboard.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
+
+from devkit.dashboard.dashboard import text as dashboard
 
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "deploy" / "helm" / "retentiond"
@@ -30,6 +34,8 @@ GENERATED = (
 )
 
 SCHEMA = "values.schema.json"
+
+DASHBOARD = "files/retentiond.json"
 
 PLACE = re.compile(r"@(Retentiond\w+)@")
 
@@ -59,8 +65,14 @@ def files() -> dict[str, str]:
     text = (CHART / "values.yaml").read_text()
     thresholds = yaml.safe_load(text)["rules"]["thresholds"]
     rules = {f"../../prometheus/{name}": GENERATED + _rules(name, thresholds) for name in RULES}
-    schema = json.loads((CHART / SCHEMA).read_text()) | {"$defs": _definitions()}
-    return {**rules, SCHEMA: json.dumps(schema, indent=2) + "\n", "README.md": _readme(text)}
+    return {**rules, "README.md": _readme(text)}
+
+
+def complete(chart: Path) -> None:
+    """Gives a copy of the chart what a packaged one has besides."""
+    schema = json.loads((chart / SCHEMA).read_text()) | {"$defs": _definitions()}
+    (chart / SCHEMA).write_text(json.dumps(schema, indent=2) + "\n")
+    (chart / DASHBOARD).write_text(dashboard())
 
 
 def _rules(name: str, thresholds: dict[str, float]) -> str:
@@ -110,5 +122,8 @@ def values(text: str) -> Iterator[Value]:
 
 
 if __name__ == "__main__":
-    for name, text in files().items():
-        (CHART / name).write_text(text)
+    if sys.argv[1:]:
+        complete(Path(sys.argv[1]))
+    else:
+        for name, text in files().items():
+            (CHART / name).write_text(text)

@@ -1,9 +1,10 @@
-"""The Helm chart, and what Helm makes of it."""
+"""The Helm chart as it is packaged, and what Helm makes of it."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,18 @@ import pytest
 import yaml
 from kubernetes_validate.utils import latest_version
 
-from devkit.chart import CHART, ROOT
+from devkit.chart import CHART as SOURCE
+from devkit.chart import ROOT, complete
 
 Document = dict[str, Any]
 
 BUILT = ROOT / "build" / "helm"
 CASES = ROOT / "tests" / "unit" / "chart"
+
+_FOLDER = tempfile.TemporaryDirectory(prefix="retentiond-chart-")
+CHART = Path(_FOLDER.name) / "retentiond"
+shutil.copytree(SOURCE, CHART)
+complete(CHART)
 VALUES = sorted([*(CASES / "values").glob("*.yaml"), *(CHART / "ci").glob("*.yaml")])
 RELEASE, NAMESPACE = "clicks", "kafka"
 KUBERNETES = latest_version()

@@ -1,4 +1,4 @@
-"""Grafana's dashboard as it is committed, and the queries in it."""
+"""Grafana's dashboard, and the queries in it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from tests.support.prometheus import ROOT
-
-FILE = ROOT / "deploy" / "grafana" / "retentiond.json"
+from devkit.dashboard.dashboard import text
 
 
 def dashboard() -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(FILE.read_text())
+    document: dict[str, Any] = json.loads(text())
     return document
 
 

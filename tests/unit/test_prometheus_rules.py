@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from devkit.dashboard.dashboard import text as dashboard
 from retentiond.tell.metrics.definition import HISTOGRAM
 from retentiond.tell.metrics.registry import ALL
 from tests.support.prometheus import DEPLOYED, ROOT, tool
@@ -23,9 +24,6 @@ FIRING = re.compile(r'alertname="(\w+)"')
 
 METRIC = re.compile(r"(?<![\w:])retentiond_\w+")
 RECORDED = re.compile(r"\b\w+:retentiond_\w+:\w+")
-
-OF_FENCES_AND_TRIALS = {"retentiond_policy_unreadable", "retentiond_topic_dry_run"}
-"""The rules ask for these whether or not the daemon has such policies."""
 
 RUNBOOK = ROOT / "docs" / "runbook.md"
 
@@ -46,7 +44,7 @@ def alerts() -> list[dict[str, Any]]:
 
 def series() -> set[str]:
     """Every name that a query may ask for."""
-    names = {each.name for each in ALL} | OF_FENCES_AND_TRIALS
+    names = {each.name for each in ALL}
     for each in ALL:
         if each.type == HISTOGRAM:
             names |= {f"{each.name}_{part}" for part in ("bucket", "sum", "count")}
@@ -169,9 +167,8 @@ def test_every_metric_in_a_rule_exists() -> None:
 
 def test_every_recorded_series_is_asked_for_by_an_alert_or_the_dashboard() -> None:
     recorded = {rule["record"] for rule in rules() if "record" in rule}
-    dashboard = (ROOT / "deploy" / "grafana" / "retentiond.json").read_text()
     asked = {name for rule in rules() for name in RECORDED.findall(rule["expr"])}
-    assert recorded - asked - set(RECORDED.findall(dashboard)) == set()
+    assert recorded - asked - set(RECORDED.findall(dashboard())) == set()
 
 
 def test_the_composed_prometheus_loads_all_rules() -> None:

@@ -14,11 +14,12 @@ import yaml
 from jsonschema import Draft7Validator
 from kubernetes_validate.utils import all_versions, validate
 
-from devkit.chart import CHART, ROOT, SCHEMA, files
+from devkit.chart import CHART as SOURCE
+from devkit.chart import ROOT, SCHEMA, files
 from retentiond.cli.main import app
-from tests.support.chart import CASES, VALUES
+from tests.support.chart import CASES, CHART, VALUES
 
-EXAMPLES = CHART.parent / "examples"
+EXAMPLES = SOURCE.parent / "examples"
 REFUSED = sorted((CASES / "refused").glob("*.yaml"))
 
 
@@ -39,8 +40,8 @@ def problems(values: Path) -> list[str]:
 
 def test_what_the_chart_has_from_elsewhere_is_the_same_there() -> None:
     made = files()
-    assert {SCHEMA, "README.md", "../../prometheus/alerts.yml"} <= made.keys()
-    assert {name: (CHART / name).read_text() for name in made} == made, (
+    assert {"README.md", "../../prometheus/alerts.yml"} <= made.keys()
+    assert {name: (SOURCE / name).read_text() for name in made} == made, (
         "run: PYTHONPATH=scripts python -m devkit.chart"
     )
 

@@ -14,10 +14,13 @@ import pytest
 import yaml
 from kubernetes_validate.utils import all_versions, validate
 
-from devkit.chart import CHART, ROOT
+from devkit.chart import CHART as SOURCE
+from devkit.chart import ROOT
+from devkit.dashboard.dashboard import text as dashboard
 from retentiond.config import load, parse
 from tests.support.chart import (
     CASES,
+    CHART,
     KUBERNETES,
     NAMESPACE,
     RELEASE,
@@ -617,10 +620,17 @@ def test_the_dashboard_is_the_one_for_grafana_and_leads_to_the_same_runbook() ->
     documents = template(values_named("everything"))
     (board,) = [each for each in documents if "retentiond.json" in each.get("data", {})]
     assert board["metadata"]["labels"]["grafana_dashboard"] == "1"
-    shipped = (DEPLOYED.parent / "grafana/retentiond.json").read_text()
-    assert board["data"]["retentiond.json"] == shipped.replace(
+    assert board["data"]["retentiond.json"] == dashboard().replace(
         "docs/runbook.md", "https://wiki.example/retentiond/runbook"
     )
+
+
+def test_a_chart_that_was_not_packaged_says_that_it_has_no_dashboard() -> None:
+    done = helm(
+        *("template", RELEASE, SOURCE, "--values", values_named("minimal")),
+        *("--set", "dashboard.enabled=true", "--kube-version", KUBERNETES),
+    )
+    assert "dashboard.enabled: only a packaged chart has the dashboard" in done.stderr
 
 
 def test_the_policy_lets_in_who_is_named_and_out_to_kafka_and_dns() -> None:
