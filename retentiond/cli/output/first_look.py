@@ -194,7 +194,7 @@ def _closing(report: CycleReport, retention_ms: int, unseen: UnseenReaders) -> I
             "unless --include-unlimited is given."
         )
     if suggestion := suggest_pressure(report.disk):
-        yield f"{suggestion} (docs/disk-pressure.md)."
+        yield f"{suggestion} (docs/disk.md)."
     yield UNSEEN_READERS_NOTE
     for sentence in unseen.evidence:
         yield f"There may be some: {sentence}."

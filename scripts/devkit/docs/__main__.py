@@ -1,4 +1,5 @@
-"""Writes the pages that are made from the code; ``--check`` only says which differ."""
+"""Writes the pages that are made from the code; ``--check`` only says which of those that are
+committed differ. The page of each command is made for the site alone."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ FOLDER = Path(__file__).parents[3] / "docs"
 def pages() -> dict[str, str]:
     """File name under docs/ → its text."""
     return {
-        **commands.pages(),
+        **commands.overview(),
         "configuration.md": configuration.page(json_schema()),
         "fields.md": fields.page(),
         "metrics.md": metrics.page(),
@@ -23,7 +24,8 @@ def pages() -> dict[str, str]:
 
 def main() -> int:
     differing = []
-    for name, text in pages().items():
+    of_site = {} if "--check" in sys.argv else commands.pages()
+    for name, text in {**pages(), **of_site}.items():
         path = FOLDER / name
         if path.exists() and path.read_text() == text:
             continue

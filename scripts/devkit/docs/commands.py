@@ -1,4 +1,5 @@
-"""``docs/commands/``: every command with its options, from what ``--help`` says."""
+"""``docs/commands.md``, and for the site ``docs/commands/``: each command with its options, from
+what ``--help`` says."""
 
 from __future__ import annotations
 
@@ -6,11 +7,12 @@ import html
 import re
 import subprocess
 import sys
+from functools import cache
 
 HEAD = """# Commands
 
-Each command has a page with its help, as `--help` prints it. `retentiond --install-completion` lets
-the shell complete commands and options.
+`retentiond COMMAND --help` explains a command's options; the site has a page for each.
+`retentiond --install-completion` lets the shell complete commands and options.
 
 """
 
@@ -32,20 +34,27 @@ PICTURES = {
 """What a page shows before the options; `scripts/docs pictures` takes them."""
 
 
+def overview() -> dict[str, str]:
+    """File name under docs/ → its text: the page of all commands."""
+    general, texts = _parts()
+    # Typer's own list of them cuts what it says.
+    listed = LISTED.sub(lambda found: f"* `{found[1]}`: {_first(texts[found[1]])}", general)
+    return {"commands.md": f"{HEAD}{listed.strip()}\n"}
+
+
 def pages() -> dict[str, str]:
-    """File name under docs/ → its text: a page for each command, and one that leads to them."""
-    general, *rest = COMMAND.split(_documented())
-    texts = dict(zip(rest[::2], rest[1::2], strict=True))
-    of_commands = {
+    """File name under docs/ → its text: a page for each command, which the site alone has."""
+    return {
         f"commands/{name}.md": f"# `retentiond {name}`\n\n{_with_picture(name, text)}\n"
-        for name, text in texts.items()
+        for name, text in _parts()[1].items()
     }
-    # Typer's own list of them cuts what it says, and leads to headings that are pages here.
-    listed = LISTED.sub(
-        lambda found: f"* [`{found[1]}`](commands/{found[1]}.md): {_first(texts[found[1]])}",
-        general,
-    )
-    return {"commands.md": f"{HEAD}{listed.strip()}\n", **of_commands}
+
+
+@cache
+def _parts() -> tuple[str, dict[str, str]]:
+    """What is said of all commands, and by command of each."""
+    general, *rest = COMMAND.split(_documented())
+    return general, dict(zip(rest[::2], rest[1::2], strict=True))
 
 
 def _first(text: str) -> str:
