@@ -19,7 +19,7 @@ from retentiond.tell.metrics.registry import ALL
 from tests.support.prometheus import DEPLOYED, ROOT, tool
 
 RULE_FILES = ("recording_rules.yml", "alerts.yml")
-TEST_FILES = ("alerts_test.yml", "alerts_fleet_test.yml", "alerts_scenarios_test.yml")
+TEST_FILES = tuple(sorted(path.name for path in DEPLOYED.glob("alerts_*test.yml")))
 FIRING = re.compile(r'alertname="(\w+)"')
 
 METRIC = re.compile(r"(?<![\w:])retentiond_\w+")
