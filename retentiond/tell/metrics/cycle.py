@@ -195,7 +195,7 @@ CYCLE_METRICS: tuple[Definition[CycleFigures], ...] = (
     ),
     Definition(
         "retentiond_reclaimable_records",
-        "Records that may be deleted and are still there after the last cycle.",
+        "Records that can be deleted and are still there after the last cycle.",
         ("topic",),
         _topics(lambda topic: topic.reclaimable_records),
     ),
@@ -365,7 +365,7 @@ CYCLE_METRICS: tuple[Definition[CycleFigures], ...] = (
     Definition(
         "retentiond_log_dir_short_bytes",
         "Log directory under pressure: bytes that are missing after the plan's deletions, because "
-        "nothing more may be deleted. 0: the plan frees enough, or will once a pause ends or a "
+        "nothing more can be deleted. 0: the plan frees enough, or will once a pause ends or a "
         "limit allows it.",
         ("broker", "log_dir"),
         _relief(lambda relief: relief.short_bytes),
