@@ -97,7 +97,6 @@ def ran(
 
 @MANY_PROCESSES
 @pytest.mark.long
-@pytest.mark.long
 @pytest.mark.parametrize("line", COMMANDS)
 def test_in_a_plain_locale_every_command_ends_as_elsewhere(folder: Path, line: str) -> None:
     done = ran(folder, line, environment=PLAIN)
@@ -108,7 +107,6 @@ def test_in_a_plain_locale_every_command_ends_as_elsewhere(folder: Path, line: s
 
 
 @MANY_PROCESSES
-@pytest.mark.long
 @pytest.mark.long
 @pytest.mark.parametrize("environment", [*FEW_LETTERS, *ODD_TERMINALS])
 @pytest.mark.parametrize("line", ["--help", "check", "groups", "resume", "chek"])
@@ -126,14 +124,12 @@ LOST = "retentiond: the result can't be written to stdout"
 
 @MANY_PROCESSES
 @pytest.mark.long
-@pytest.mark.long
 @pytest.mark.parametrize("line", COMMANDS)
 def test_a_full_disk_below_the_result_is_told_in_one_sentence(folder: Path, line: str) -> None:
     assert_told(ran(folder, line, ">/dev/full"), line, is_lost=COMMANDS[line].prints)
 
 
 @MANY_PROCESSES
-@pytest.mark.long
 @pytest.mark.long
 @pytest.mark.parametrize("redirections", REDIRECTIONS)
 @pytest.mark.parametrize("line", ["--version", "check", "groups --output json", "chek", "resume"])
