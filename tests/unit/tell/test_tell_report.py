@@ -77,7 +77,7 @@ def test_where_not_every_group_counts_each_row_says_so_and_each_pattern_has_a_se
         "billing|search",
         "web",
     ]
-    waits = "count (groups.only): what any other group has not read may be deleted."
+    waits = "count (groups.only): what any other group has not read can be deleted."
     told = tuple(caveat.sentence for caveat in caveats(made.answers.topics))
     assert told == (
         f"On clicks, orders only groups that match billing|search {waits}",
