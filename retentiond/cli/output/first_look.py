@@ -32,7 +32,6 @@ from retentiond.tell.figures.kept_records import (
     KEPT_BY_AGE,
     NOTHING_STORED,
     KeptBecause,
-    KeptRecords,
 )
 from retentiond.tell.figures.pressure import suggest_pressure
 from retentiond.tell.first_look.look import FirstLook, first_look_document
@@ -176,7 +175,8 @@ def _closing(report: CycleReport, retention_ms: int, unseen: UnseenReaders) -> I
             "follows from these records yet."
         )
     kept = [
-        f"{say_keeper(each.keeper, retention_ms)} ({_about(each)})"
+        f"{say_keeper(each.keeper, retention_ms)} "
+        f"({'' if each.size.local is None else 'about '}{say_amount(each.records, *each.size)})"
         for each in look.kept[:MOST_OF_CLUSTER]
     ]
     if kept:
@@ -202,8 +202,3 @@ def _closing(report: CycleReport, retention_ms: int, unseen: UnseenReaders) -> I
         named = say_names(sorted(unseen.streams), MOST_CAUSES_SHOWN)
         yield f"Topics that Kafka Streams ({named}) reads may be changelogs; Kafka doesn't tell."
     yield "Nothing was deleted."
-
-
-def _about(kept: KeptRecords) -> str:
-    about = "" if kept.size.local is None else "about "
-    return about + say_amount(kept.records, *kept.size)

@@ -13,13 +13,11 @@ from typing import NamedTuple
 from retentiond.config import TopicPolicy
 from retentiond.memory.changes import Changes, listed_readers
 from retentiond.memory.remembered import (
-    GroupOnTopic,
     Remembered,
-    RememberedReader,
     is_forgotten,
 )
 from retentiond.model import CAUSED_BY_A_GROUP, Plan, Reason, TopicPartition, Verdict
-from retentiond.snapshot import GroupCondition, Snapshot, TopicReading
+from retentiond.snapshot import GroupCondition, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +52,9 @@ def standing(snapshot: Snapshot, before: Remembered, seen: Changes) -> Standing:
     absent = still_absent | {*seen.absent}
     for at, last in {**before.commits, **seen.new_readers, **seen.changed_readers}.items():
         topic = topics.get(at.topic)
-        if topic is None or not _counts(at, last, topic):
+        if topic is None or is_forgotten(topic.policy, last):
+            continue
+        if isinstance(topic.policy, TopicPolicy) and topic.policy.excludes(at.group_id):
             continue
         if last.moved_at_ms:
             moved_ms = int(last.moved_at_ms.numbers.max())
@@ -79,13 +79,6 @@ def standing(snapshot: Snapshot, before: Remembered, seen: Changes) -> Standing:
             and not group.is_external
         },
     )
-
-
-def _counts(at: GroupOnTopic, last: RememberedReader, topic: TopicReading) -> bool:
-    """Whether the policy waits for the reader."""
-    policy = topic.policy
-    is_excluded = isinstance(policy, TopicPolicy) and policy.excludes(at.group_id)
-    return not is_excluded and not is_forgotten(policy, last)
 
 
 HeldFor = Mapping[TopicPartition, Mapping[Reason, float]]
