@@ -15,9 +15,11 @@ import pytest
 from devkit.embedded import EmbeddedKafka
 from retentiond.tools.doctor.finding import Level
 from tests.contract.real import RealDriver
-from tests.support.brokers.command import Process, consumed, run, settings, write
+from tests.faults.held import Held
+from tests.support.brokers.command import consumed, run, settings, write
 from tests.support.brokers.examined import about, bad, examined
 from tests.support.brokers.three import Three
+from tests.support.command_here import run_here
 from tests.support.releases import Release
 from tests.support.waiting import eventually
 
@@ -81,10 +83,8 @@ def test_what_does_not_fit_a_topic_is_found_on_a_real_broker(
             *(consumed(name) for name in (compacted, slow, lonely, absent)),
         ],
     )
-    done = run(
-        *("doctor", "-c", write(tmp_path / "c.yaml", document), "--output", "json", "--no-spark"),
-        cwd=tmp_path,
-    )
+    config = write(tmp_path / "c.yaml", document)
+    done = run_here("doctor", "-c", config, "--output", "json", "--no-spark", cwd=tmp_path)
     driver.delete_group(group)
     levels = {
         each["subject"]: each["level"]
@@ -101,7 +101,6 @@ def test_what_does_not_fit_a_topic_is_found_on_a_real_broker(
     assert done.code == 1
 
 
-@pytest.mark.spark
 def test_beside_a_daemon_at_work_its_lock_and_its_port_are_as_they_should_be(
     kafka: EmbeddedKafka, tmp_path: Path
 ) -> None:
@@ -111,9 +110,9 @@ def test_beside_a_daemon_at_work_its_lock_and_its_port_are_as_they_should_be(
         kafka.bootstrap_servers, tmp_path / "state", http={"host": "127.0.0.1", "port": port}
     )
     file = write(tmp_path / "c.yaml", document)
-    with Process("run", "--config", file, cwd=tmp_path) as daemon:
+    with Held("nowhere", "run", "--config", file, cwd=tmp_path) as daemon:
         daemon.await_events("retentiond.started")
-        done = run("doctor", "--config", file, cwd=tmp_path)
+        done = run_here("doctor", "--config", file, cwd=tmp_path)
     assert f"Spark: was not started beside retentiond with pid {daemon.pid}" in done.out
     assert f"in use by retentiond with pid {daemon.pid}" in done.out
     assert f"ok       port: 127.0.0.1:{port} is taken by a retentiond that runs" in done.out

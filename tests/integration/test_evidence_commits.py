@@ -22,8 +22,9 @@ from retentiond.model import Failure, TopicPartition
 from retentiond.spark.session import SparkSessions
 from tests.contract.real import TIMEOUT_S, RealDriver
 from tests.faults.held import log_start
-from tests.support.brokers.command import consumed, run, settings, write
+from tests.support.brokers.command import consumed, settings, write
 from tests.support.brokers.cycles import Retentiond, Told, deleted_up_to, row_of, told
+from tests.support.command_here import run_here
 from tests.support.tiers import OwnKafka
 from tests.support.waiting import eventually
 
@@ -133,7 +134,7 @@ def test_a_group_whose_commits_expired_is_waited_for_until_it_is_forgotten(
     assert stage.log_start() == 3
 
     write(tmp_path / "retentiond.yaml", settings("nowhere:9092", tmp_path / "state"))
-    forgotten = run("groups", "forget", stage.slow, "--yes", cwd=tmp_path)
+    forgotten = run_here("groups", "forget", stage.slow, "--yes", cwd=tmp_path)
     assert (forgotten.code, forgotten.out) == (0, f"Group {stage.slow} is forgotten.\n")
     assert deleted_up_to(retentiond.cycle(), stage.topic) == stage.log_start() == 10
 

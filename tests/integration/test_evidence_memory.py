@@ -25,7 +25,7 @@ from retentiond.state.groups_file import NAME
 from retentiond.state.groups_lookup import recall
 from tests.contract.real import RealDriver
 from tests.faults.held import Held, log_start
-from tests.support.brokers.command import consumed, run, settings, write
+from tests.support.brokers.command import consumed, settings, write
 from tests.support.brokers.cycles import (
     Retentiond,
     Told,
@@ -34,6 +34,7 @@ from tests.support.brokers.cycles import (
     row_of,
     told,
 )
+from tests.support.command_here import run_here
 from tests.support.tiers import OwnKafka
 from tests.support.waiting import eventually
 
@@ -178,7 +179,7 @@ def test_a_memory_that_is_damaged_holds_everything_until_an_operator_accepts_it(
         assert said in (first.sentence or "")
     assert stage.log_start == 3
 
-    accepted = run("groups", "accept", "--yes", cwd=stage.folder)
+    accepted = run_here("groups", "accept", "--yes", cwd=stage.folder)
     assert accepted.code == 0, accepted.err
     assert deleted_up_to(stage.retentiond.cycle(), stage.topic) == 10  # the operator's word
 
@@ -235,7 +236,7 @@ def test_the_state_of_another_cluster_is_refused_and_left_as_it_is(
         topics=[consumed(stage.topic)],
     )
     write(stage.folder / "other.yaml", document)
-    done = run("plan", "--config", "other.yaml", cwd=stage.folder)
+    done = run_here("plan", "--config", "other.yaml", cwd=stage.folder)
     assert done.code != 0
     assert refused in done.err
     assert {each: each.read_bytes() for each in files} == files
