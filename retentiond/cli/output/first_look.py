@@ -28,11 +28,7 @@ from retentiond.formatting import (
 )
 from retentiond.model import Verdict
 from retentiond.tell.figures.answers import ClusterAnswer, TopicAnswer
-from retentiond.tell.figures.kept_records import (
-    KEPT_BY_AGE,
-    NOTHING_STORED,
-    KeptBecause,
-)
+from retentiond.tell.figures.kept_records import KEPT_BY_AGE, NOTHING_STORED, KeptBecause
 from retentiond.tell.figures.pressure import suggest_pressure
 from retentiond.tell.first_look.look import FirstLook, first_look_document
 from retentiond.tell.first_look.unseen_readers import UnseenReaders

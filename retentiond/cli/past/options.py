@@ -110,12 +110,7 @@ def answered(
     nobody waits for that thread any more, and the process ends here.
     """
     from retentiond.history.ask.past import history_at
-    from retentiond.history.ask.rows import (
-        divide,
-        sessions_for,
-        tasks_of,
-        workers_explained,
-    )
+    from retentiond.history.ask.rows import divide, sessions_for, tasks_of, workers_explained
     from retentiond.spark.session import SPARK_FAILURES
 
     sessions = sessions_for(config.spark)

@@ -83,11 +83,7 @@ def report(  # noqa: PLR0917 - typer hands each option over by its name
     if file is not None:
         refuse_without_folder(file)
     from retentiond.cli.output.report import html, json_text, table_text
-    from retentiond.history.ask.recommend import (
-        recommend,
-        with_retentions,
-        without_retention,
-    )
+    from retentiond.history.ask.recommend import recommend, with_retentions, without_retention
     from retentiond.history.ask.replay import Replay
     from retentiond.history.ask.report import report as reported
     from retentiond.history.ask.report import without_retentiond

@@ -20,12 +20,7 @@ from retentiond.kafka.interface import Kafka
 from retentiond.memory.remembered import GroupOnTopic, Remembered, RememberedReader
 from retentiond.model import Failure, TopicPartition
 from retentiond.snapshot import GroupTopic, Snapshot, partitions_of
-from retentiond.tell.explain.sentences import (
-    CHECK_INTERVAL,
-    DELETE_DELAY,
-    Ahead,
-    BrokerConfigs,
-)
+from retentiond.tell.explain.sentences import CHECK_INTERVAL, DELETE_DELAY, Ahead, BrokerConfigs
 from retentiond.tell.figures.group_answers import TopicReader
 from retentiond.tell.report import CycleReport
 

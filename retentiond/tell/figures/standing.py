@@ -12,10 +12,7 @@ from typing import NamedTuple
 
 from retentiond.config import TopicPolicy
 from retentiond.memory.changes import Changes, listed_readers
-from retentiond.memory.remembered import (
-    Remembered,
-    is_forgotten,
-)
+from retentiond.memory.remembered import Remembered, is_forgotten
 from retentiond.model import CAUSED_BY_A_GROUP, Plan, Reason, TopicPartition, Verdict
 from retentiond.snapshot import GroupCondition, Snapshot
 

@@ -23,12 +23,7 @@ from retentiond.memory.remembered import GroupOnTopic
 from retentiond.model import Failure, PlanRow
 from retentiond.snapshot import NOWHERE, Integers, Snapshot, TopicReading, partitions_of, topics_of
 from retentiond.tell.figures.group_answers import LagReport
-from retentiond.tell.lag.positions import (
-    Booleans,
-    CommittedPositions,
-    kept_by_one_group,
-    positions,
-)
+from retentiond.tell.lag.positions import Booleans, CommittedPositions, kept_by_one_group, positions
 from retentiond.tell.lag.time_stamps import KnownTimeStamps, Times
 
 PRECISION = 1 / 20
