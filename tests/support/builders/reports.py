@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 from retentiond.model import (
     VERDICT_OF,
@@ -45,36 +44,6 @@ def row(topic: str, partition: int = 0, reason: Reason = Reason.CONSUMED) -> Pla
         groups=2,
         records=90 if reason is Reason.CONSUMED else 0,
     )
-
-
-def row_json(topic: str, partition: int = 0) -> dict[str, Any]:
-    """`row` as every command prints it."""
-    return {
-        "topic": topic,
-        "partition": partition,
-        "topic_id": f"id-of-{topic}",
-        "log_start_offset": 10,
-        "high_watermark": 200,
-        "min_committed_offset": 100,
-        "binding_group": "billing",
-        "binding_committed_offset": 100,
-        "retention_offset": 150,
-        "cutoff": 100,
-        "verdict": "delete",
-        "reason": "consumed",
-        "groups": 2,
-        "records": 90,
-        "predicted_bytes": None,
-        "predicted_remote_bytes": None,
-        "consumed_retention_ms": None,
-        "under_pressure": False,
-        "only_groups": None,
-        "owner": None,
-        "fence": None,
-        "dry_run": False,
-        "binding_since": None,
-        "detail": None,
-    }
 
 
 def turned_down(topic: str = "orders", partition: int = 0) -> PlanRow:
