@@ -136,13 +136,6 @@ class World:
         for partition in transaction.partitions:
             partition.append(self.now_ms)
 
-    def enforce_retention(self) -> None:
-        """Kafka's own ("forced") retention, on all topics at once."""
-        for topic in self.topics.values():
-            if "delete" in topic.cleanup_policy.split(",") and topic.retention_ms is not None:
-                for partition in topic.partitions:
-                    partition.expire(self.now_ms - topic.retention_ms)
-
     # Groups
 
     def commit(
