@@ -64,14 +64,23 @@ def main() -> None:
 def take_pages(browser: Browser, state_dir: Path, hourly: Hourly) -> None:
     slow = {"fraud-detector": dict.fromkeys(range(12, 16), 50_000_000)}
     scenes.remember(state_dir, "orders.enriched", slow, moved_at_ms=scenes.NOW_MS - 4 * DAY_MS)
-    for hours_ago in range(24):
-        at_ms = scenes.NOW_MS - hours_ago * HOUR_MS
-        scenes.deleted(state_dir, f"t{hours_ago}", [at_ms], deleted_in(hours_ago))
+    report = one_of_many(scenes.plausible(dry_run=False))
+    read = {
+        row.partition: row.min_committed_offset
+        for row in report.plan.rows
+        if row.topic == "orders.enriched" and row.binding_group == "billing"
+        if row.min_committed_offset is not None
+    }
+    scenes.remember(state_dir, "orders.enriched", {"billing": read}, moved_at_ms=scenes.NOW_MS)
+    hours = [scenes.NOW_MS - hours_ago * HOUR_MS for hours_ago in range(24)]
+    a_day = sum(map(deleted_in, range(24)))
+    scenes.deleted(state_dir, "orders.enriched", hours, a_day // len(hours))
     site = Site(state_dir)
     site.keeper.hourly = hourly
-    site.show(one_of_many(scenes.plausible(dry_run=False)))
+    site.show(report)
     site.server.start()
     take(browser, f"{site.url}?span=7d", "status-page", 900)
+    take(browser, f"{site.url}topics/orders.enriched", "topic-page", 900)
     site.server.stop()
 
 
