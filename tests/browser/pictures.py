@@ -22,7 +22,6 @@ from retentiond.history.ask.report_figures import (
     Report,
     StoppedGroup,
     TopicSaving,
-    World,
 )
 from retentiond.history.hourly import SPANS, Hourly, Recent
 from retentiond.model import Verdict
@@ -175,7 +174,6 @@ def made_up(recent: Recent) -> Report:
         (
             LogDirFilling(
                 *(1, "/var/lib/kafka", 2 << 40, 700 << 30, now + 11 * DAY_MS, DAY_MS),
-                {World.WITHOUT: now + 4 * DAY_MS},
             ),
         ),
         lines,

@@ -19,20 +19,16 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from retentiond.config import ExternalReader, PolicyConflict, TopicPolicy
-from retentiond.config.disk_pressure import DiskPressure
 from retentiond.config.pattern import Pattern
 from retentiond.history.ask.past import Past, history_at, open_past
-from retentiond.history.ask.pressure import times_under_pressure
 from retentiond.history.ask.question import TopicQuestion, questions
 from retentiond.history.ask.recommend import NeedKind, Recommendation, recommend, without_retention
 from retentiond.history.ask.replay import Replay
 from retentiond.history.ask.report import report, without_retentiond
-from retentiond.history.ask.report_disks import simulated_usable
 from retentiond.history.ask.rows import LARGE_JOBS
 from retentiond.history.ask.simulate import SimulatedTopic, simulate
-from retentiond.history.ask.simulated_disks import with_freed
 from retentiond.history.schema import RowKind
-from tests.support import past_oracle, pressure_oracle
+from tests.support import past_oracle
 from tests.support.builders.past_clusters import (
     BEGIN,
     MINUTE_MS,
@@ -41,8 +37,6 @@ from tests.support.builders.past_clusters import (
     commit_row,
     deletion_row,
     group_row,
-    log_dir_row,
-    log_dirs,
     partition_row,
     reader_row,
 )
@@ -57,12 +51,6 @@ AT_ONCE = 100
 ENTRIES = 12
 DAY_MS = 1440 * MINUTE_MS
 BEGIN_MS = int(BEGIN.timestamp() * 1000)
-
-LOG_DIRS = ((1, "/a"), (1, "/b"), (2, "/a"), (3, '/with, "and: 4:/a'))
-"""The first two lie on one disk."""
-
-PERCENT = 1000
-"""Bytes of a disk."""
 
 REASONS = ["consumed", "too_young", "not_consumed", "empty"] * 4 + [
     "group_without_commit",
@@ -106,20 +94,6 @@ def entries(draw: st.DrawFn) -> list[PastEntry]:
     return made
 
 
-@st.composite
-def disks(draw: st.DrawFn, timeline: list[PastEntry]) -> None:
-    """How full they were: around the lines of pressure, and now and then nobody could tell."""
-    random = Random(draw(st.integers(0, 2**32)))
-    for entry in timeline:
-        usable = random.randint(5, 40) * PERCENT
-        for broker, path in LOG_DIRS:
-            if broker > 1:
-                usable = random.randint(5, 40) * PERCENT
-            if random.randrange(8):
-                told = -1 if random.randrange(20) == 0 else usable + random.randint(0, 50)
-                entry.rows.append(log_dir_row(broker, path, 100 * PERCENT, told))
-
-
 @dataclass
 class Topic:
     """A topic as the daemon of one history sees it. ``last``: what was recorded of a group's commit
@@ -134,7 +108,6 @@ class Topic:
     start: int = 0
     last: dict[tuple[str, int], tuple[int | None, str]] = field(default_factory=dict)
     readers: set[str] = field(default_factory=set)
-    where: dict[int, tuple[tuple[int, str], ...]] = field(default_factory=dict)
 
     def seldom(self, one_in: int) -> bool:
         return self.random.randrange(one_in) == 0
@@ -209,7 +182,6 @@ class Topic:
                 log_start_offset=None if self.seldom(15) else start,
                 last_stable_offset=max(start, high - random.choice([0, 0, 0, 2])),
                 size_bytes=None if self.seldom(12) else random.randint(0, 1000),
-                log_dirs=None if self.seldom(12) else log_dirs(*self.where[partition]),
                 reason=reason,
                 groups=len(counted),
                 min_committed_offset=None if self.seldom(10) else min(counted, default=None),
@@ -233,8 +205,6 @@ def topic_rows(seed: int, name: str, timeline: list[PastEntry]) -> list[list[dic
         range(random.choice([1, 1, 2])),
         high=random.randint(0, 3),
     )
-    for partition in topic.partitions:
-        topic.where[partition] = tuple(sorted(random.sample(LOG_DIRS, random.choice([1, 1, 2]))))
     return [list(topic.rows(entry)) for entry in timeline]
 
 
@@ -325,7 +295,6 @@ def for_oracle(tried: Tried, in_force: TopicPolicy | None) -> past_oracle.Tried:
         tried.min_groups,
         tried.external_readers,
     )
-    pressure_ms = tried.pressure_retention_ms
     if not external <= known:
         return past_oracle.Tried(None, 1, counts)
     waits_longer = bool(in_force and in_force.forget_vanished_after_ms)
@@ -345,7 +314,6 @@ def for_oracle(tried: Tried, in_force: TopicPolicy | None) -> past_oracle.Tried:
             tried.consumed_retention_ms,
             tried.min_groups,
             counts,
-            pressure_ms=pressure_ms,
             assumes_visible=tried.assumes_visible_groups,
         )
     dropped = {each.name for each in known - external}
@@ -360,7 +328,6 @@ def for_oracle(tried: Tried, in_force: TopicPolicy | None) -> past_oracle.Tried:
             waits_longer=waits_longer,
             dropped=dropped,
         ),
-        pressure_ms,
         tried.assumes_visible_groups,
     )
 
@@ -383,7 +350,6 @@ def batches(count: int) -> list[Batch]:
             since_ms = 0
         if data.draw(seldom(2)):
             data.draw(broken_group(timeline))
-        data.draw(disks(timeline))
         made.append(Batch(PastCluster(timeline), since_ms=since_ms))
 
     @settings(
@@ -450,134 +416,6 @@ def test_spark_and_the_oracle_agree_on_hundreds_of_histories(
     assert records > 200 * TABLES
     assert of_others["losses"] > 2 * TABLES
     assert of_others["records"] > 60 * TABLES
-
-
-LINES = pressure_oracle.Lines(15, 25)
-
-
-def with_pressure_retentions(batch: Batch) -> None:
-    """A third of the topics have none, and a third has one of 0."""
-    for at, (topic, tried) in enumerate(batch.tried.items()):
-        if isinstance(tried, TopicPolicy) and at % 3:
-            pressure_ms = min(tried.consumed_retention_ms, (0, MINUTE_MS)[at % 3 - 1])
-            batch.tried[topic] = replace(tried, pressure_retention_ms=pressure_ms)
-
-
-def test_no_daemon_is_under_pressure_for_longer_or_deletes_more_than_is_simulated() -> None:
-    """The oracle's own proof: a daemon takes as many partitions as it likes, and fewer than all."""
-    moments = records = 0
-    for number, batch in enumerate(batches(TABLES)):
-        with_pressure_retentions(batch)
-        time = past_oracle.Time(batch.cluster, batch.since_ms, batch.since_ms + 10**9)
-        policies = {topic: each for topic, each in batch.for_oracle().items() if not each.others}
-        usual = pressure_oracle.every_log(batch.cluster, time, policies)
-        most = pressure_oracle.Disks(batch.cluster, time, usual).pressed(LINES)
-        deleting = [
-            log
-            for topic, each in policies.items()
-            for log in past_oracle.logs_of(batch.cluster, time, topic, each, most)
-        ]
-
-        pressed, played = pressure_oracle.played_as_needed(
-            batch.cluster, time, usual, LINES, Random(number)
-        )
-
-        for log_dir, entries in pressed.items():
-            assert set(entries) <= set(most[log_dir])
-        for real, simulated, without in zip(played, deleting, usual, strict=True):
-            for at, start in real.starts.items():
-                assert (start or 0) <= (simulated.starts[at] or 0)
-                assert (start or 0) >= (without.starts[at] or 0)
-            assert below(real) <= below(simulated)
-            records += past_oracle.sooner(real, without)
-        moments += sum(map(len, pressed.values()))
-    assert moments > 5 * TABLES
-    assert records > 5 * TABLES
-
-
-def below(log: past_oracle.Log) -> set[tuple[str, int, int]]:
-    """Each reader in each entry that finds less than it came for."""
-    return {
-        (group, at, committed)
-        for at, _, kafkas in log.told
-        for group, committed in past_oracle.commits_at(
-            log.cluster, at, log.topic, log.partition
-        ).items()
-        if (log.starts[at] or 0) > max(committed, kafkas)
-    }
-
-
-def test_spark_and_the_oracle_agree_on_what_disk_pressure_would_have_deleted(
-    large_jobs: SharedSpark, tmp_path: Path
-) -> None:
-    rules = DiskPressure.model_validate({"below_free": "15%", "until_free": "25%"})
-    times = records = losses = 0
-    with large_jobs.use() as session:
-        for number, batch in enumerate(batches(TABLES)):
-            with_pressure_retentions(batch)
-            past = past_of(batch, tmp_path / f"pressure-{number}")
-            asked = questions(batch.tried, batch.tried.get, batch.in_force.get)
-            replay = Replay(past, session, asked)
-            pressure = times_under_pressure(replay, rules)
-            found = simulate(replay, pressure)
-
-            span, policies = (batch.since_ms, batch.since_ms + 10**9), batch.for_oracle()
-            time = past_oracle.Time(batch.cluster, *span)
-            logs = pressure_oracle.every_log(batch.cluster, time, policies)
-            pressed = pressure_oracle.Disks(batch.cluster, time, logs).pressed(LINES)
-            begin = batch.cluster.numbers.index(past.timeline.moments[0].entry.entry)
-            assert {
-                (each.broker, each.log_dir): [
-                    (begin + first, begin + last) for first, last in each.times
-                ]
-                for each in pressure
-            } == {key: pressure_oracle.times(entries, time) for key, entries in pressed.items()}
-            expected = past_oracle.simulated(batch.cluster, policies, *span, pressed)
-            for each in found.topics:
-                compare(each, expected[each.topic], batch)
-                assert each.simulated_records_sooner == expected[each.topic].sooner
-            times += sum(len(each.times) for each in pressure)
-            records += found.total.simulated_records_sooner
-            losses += len(found.total.missed)
-    assert times > 2 * TABLES
-    assert records > 20 * TABLES
-    assert losses > 8 * TABLES
-
-
-def test_spark_and_the_oracle_agree_on_how_full_disks_would_have_been_without_retentiond(
-    large_jobs: SharedSpark, tmp_path: Path
-) -> None:
-    """On the last day, which is what the report looks at."""
-    differs = 0
-    with large_jobs.use() as session:
-        for number, batch in enumerate(batches(TABLES)):
-            past = past_of(batch, tmp_path / f"without-{number}")
-            asked = questions(batch.tried, batch.tried.get, batch.in_force.get)
-            replay = Replay(past, session, [without_retentiond(each) for each in asked])
-            found = simulated_usable(replay, with_freed(replay.starts()))
-
-            time = past_oracle.Time(batch.cluster, batch.since_ms, batch.since_ms + 10**9)
-            nothing = dict.fromkeys(batch.tried, past_oracle.Tried(None))
-            logs = pressure_oracle.every_log(batch.cluster, time, nothing)
-            disks = pressure_oracle.Disks(batch.cluster, time, logs)
-            end = time.passed[time.period[-1]]
-            expected = {
-                log_dir: [
-                    disks.usable(log_dir, at)
-                    for at in sorted(told)
-                    if end - time.passed[at] <= DAY_MS
-                ]
-                for log_dir, told in disks.told.items()
-            }
-            assert {key: [usable for _, usable in each] for key, each in found.items()} == {
-                key: pytest.approx(each, abs=0.01) for key, each in expected.items() if each
-            }
-            differs += sum(
-                abs(disks.usable(log_dir, at) - told[at][1]) > 1
-                for log_dir, told in disks.told.items()
-                for at in told
-            )
-    assert differs > 5 * TABLES
 
 
 def compare(found: SimulatedTopic, expected: past_oracle.TopicResult, batch: Batch) -> None:

@@ -5,7 +5,6 @@ It works one partition and one entry at a time, and shares nothing with the simu
 
 from __future__ import annotations
 
-import json
 import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -59,9 +58,6 @@ GROUPS_LOOKED_AT = (HOLDS - HOLDS_WHOEVER_COUNTS) | {
 
 Row = dict[str, Any]
 
-LogDir = tuple[int, str]
-"""A broker, and a path."""
-
 
 class Loss(NamedTuple):
     """``at``: the entry's place in the list."""
@@ -85,9 +81,6 @@ class TopicResult:
     records: int
     missed: list[Loss]
     starts: dict[tuple[str, int, int], int | None]
-    sooner: int = 0
-    """How many records pressure has deleted in an entry before the one that the policy alone
-    would have deleted them in, if it had at all."""
 
 
 @dataclass
@@ -113,7 +106,6 @@ class Tried:
     min_groups: int = 1
     counts: Callable[[str], bool] = lambda group: True
     others: Others | None = None
-    pressure_ms: int | None = None
     assumes_visible: bool = False
 
 
@@ -153,17 +145,13 @@ def simulated(
     tried: dict[str, Tried],
     since_ms: int,
     until_ms: int,
-    pressed: dict[LogDir, list[int]] | None = None,
 ) -> dict[str, TopicResult]:
-    """``pressed``: the entries in which a log directory was under pressure."""
     time = Time(cluster, since_ms, until_ms)
     found = {}
     for topic in sorted(tried):
-        usual = logs_of(cluster, time, topic, tried[topic])
-        if any(at in time.period for log in usual for at, _, _ in log.rows):
-            logs = logs_of(cluster, time, topic, tried[topic], pressed) if pressed else usual
+        logs = logs_of(cluster, time, topic, tried[topic])
+        if any(at in time.period for log in logs for at, _, _ in log.rows):
             found[topic] = _topic(time, logs)
-            found[topic].sooner = sum(map(sooner, logs, usual))
     return found
 
 
@@ -172,7 +160,6 @@ def logs_of(
     time: Time,
     topic: str,
     tried: Tried,
-    pressed: dict[LogDir, list[int]] | None = None,
 ) -> list[Log]:
     rows = {
         (at, row["topic_id"], row["partition"]): row
@@ -181,27 +168,9 @@ def logs_of(
         if row["topic"] == topic
     }
     return [
-        Log(cluster, time, topic, tried, topic_id, partition, rows, pressed or {})
+        Log(cluster, time, topic, tried, topic_id, partition, rows)
         for topic_id, partition in sorted({key[1:] for key in rows})
     ]
-
-
-def sooner(log: Log, usual: Log) -> int:
-    """Record by record: when it went, and when it would have gone without pressure."""
-    went, would = (
-        {record: at for at, start, end in each.deletions for record in range(start, end)}
-        for each in (log, usual)
-    )
-    return sum(record not in would or at < would[record] for record, at in went.items())
-
-
-def log_dirs_of(row: Row) -> list[LogDir] | None:
-    """Where the replicas are; None where that is not known."""
-    written = row.get("log_dirs")
-    if written is None:
-        return None
-    pairs = (each.split(":", 1) for each in json.loads(written))
-    return [(int(broker), path) for broker, path in pairs]
 
 
 def of_kind(entry: PastEntry, kind: str) -> list[Row]:
@@ -254,7 +223,6 @@ class Log:
     topic_id: str
     partition: int
     rows: dict[tuple[int, str, int], Row]
-    pressed: dict[LogDir, list[int]]
     records: int = 0
     deletions: list[tuple[int, int, int]] = field(default_factory=list)
     """Entry, first record, and the one behind the last."""
@@ -343,11 +311,8 @@ class Log:
         bounds: Sequence[int | None] = [consumed, row["high_watermark"], row["last_stable_offset"]]
         if None in bounds or row["log_start_offset"] is None:
             return None
-        ages = [retention]
-        if self.tried.pressure_ms is not None and self._is_pressed(at, row):
-            ages.append(self.tried.pressure_ms)
-        old = [high for age in ages if (high := self._end_before(at, age)) is not None]
-        return min(max(old), *(each for each in bounds if each is not None)) if old else None
+        old = self._end_before(at, retention)
+        return None if old is None else min(old, *(each for each in bounds if each is not None))
 
     def _sees_groups(self, at: int, row: Row) -> bool:
         """Whether no group was hidden, or none that matters."""
@@ -362,16 +327,6 @@ class Log:
                 high: int = old["high_watermark"]
                 return high
         return None
-
-    def _is_pressed(self, at: int, row: Row) -> bool:
-        """Whether a directory with a replica is; any directory, where nobody knows which these
-        are."""
-        where = log_dirs_of(row)
-        return any(
-            at in entries
-            for log_dir, entries in self.pressed.items()
-            if where is None or log_dir in where
-        )
 
     def _consumed(self, at: int, row: Row) -> int | None:
         """Up to where all that count have read; None where that holds, or is not known."""

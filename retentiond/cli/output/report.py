@@ -35,7 +35,6 @@ from retentiond.history.ask.report_figures import (
     Report,
     StoppedGroup,
     TopicSaving,
-    World,
 )
 from retentiond.history.hourly import Values
 from retentiond.tell import charts
@@ -69,10 +68,6 @@ LOG_DIRS = (
     Column("TOTAL", ColumnKind.FIGURE),
     Column("FULL", ColumnKind.WORD),
 )
-FULL_IN = {
-    World.WITHOUT: Column("WITHOUT", ColumnKind.WORD),
-    World.RECOMMENDED: Column("RECOMMENDED", ColumnKind.WORD),
-}
 
 
 def json_text(report: Report, price: Price | None) -> str:
@@ -111,10 +106,6 @@ def json_text(report: Report, price: Price | None) -> str:
                 "total_bytes": each.total_bytes,
                 "usable_bytes": each.usable_bytes,
                 "full_at": _time_or_none(each.full_ms),
-                **{
-                    f"{world}_full_at": _time_or_none(each.simulated_full_ms.get(world))
-                    for world in report.worlds
-                },
             }
             for each in report.log_dirs
         ],
@@ -181,19 +172,8 @@ def sections(report: Report) -> list[tuple[str, Sequence[Column], list[list[str]
             STOPPED,
             [_stopped_row(each, begin_ms) for each in report.stopped],
         ),
-        _log_dirs(report),
+        ("Log directories", LOG_DIRS, [_log_dir_row(each) for each in report.log_dirs]),
     ]
-
-
-def _log_dirs(report: Report) -> tuple[str, Sequence[Column], list[list[str]]]:
-    """The section of log directories, with the worlds of which anything is known."""
-    worlds = [
-        world
-        for world in report.worlds
-        if any(world in each.simulated_full_ms for each in report.log_dirs)
-    ]
-    columns = (*LOG_DIRS, *(FULL_IN[world] for world in worlds))
-    return "Log directories", columns, [_log_dir_row(each, worlds) for each in report.log_dirs]
 
 
 def _savings(report: Report) -> tuple[str, Sequence[Column], list[list[str]]]:
@@ -250,18 +230,12 @@ def _stopped_row(each: StoppedGroup, begin_ms: int) -> list[str]:
     return [say_name(each.group), topics, records, _since(each.since_ms, begin_ms)]
 
 
-def _log_dir_row(each: LogDirFilling, worlds: Sequence[World]) -> list[str]:
-    seen_shortly = each.seen_ms < HOUR_MS
-
-    def cell(full_ms: int | None) -> str:
-        if full_ms is not None:
-            return _time(full_ms)[:16].replace("T", " ")
-        return "seen for less than an hour" if seen_shortly else "not filling"
-
+def _log_dir_row(each: LogDirFilling) -> list[str]:
+    full = "seen for less than an hour" if each.seen_ms < HOUR_MS else "not filling"
+    if each.full_ms is not None:
+        full = _time(each.full_ms)[:16].replace("T", " ")
     sizes = map(say_bytes, (each.usable_bytes, each.total_bytes))
-    simulated = each.simulated_full_ms
-    full = (cell(simulated[world]) if world in simulated else "?" for world in worlds)
-    return [str(each.broker), each.log_dir, *sizes, cell(each.full_ms), *full]
+    return [str(each.broker), each.log_dir, *sizes, full]
 
 
 def _since(epoch_ms: int | None, begin_ms: int) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +11,7 @@ import typer
 
 from retentiond.cli.options import SINCE, ConfigPath, Debug, load, matching, set_up
 from retentiond.cli.output.files import refuse_without_folder, replace_file
-from retentiond.cli.past.options import SAFETY, ClusterId, answered, asked_replay, period
+from retentiond.cli.past.options import ClusterId, answered, asked_replay, period
 from retentiond.errors import UsageError
 
 if TYPE_CHECKING:
@@ -59,21 +58,12 @@ def report(  # noqa: PLR0917 - typer hands each option over by its name
             "was saved in money, too; by default history.price_per_gib_month.",
         ),
     ] = None,
-    with_recommended: Annotated[
-        bool,
-        typer.Option(
-            "--recommended",
-            help="Also say when log directories would be full with the retentions of recommend. "
-            "That takes about three times as long.",
-        ),
-    ] = False,
     debug: Debug = False,
 ) -> None:
     """Report what was deleted and saved, who keeps how much, and when log directories fill.
 
-    It also lists topics that nobody reads and groups that have stopped committing, and says when
-    each log directory would be full without retentiond. Neither the cluster nor the daemon is
-    asked.
+    It also lists topics that nobody reads and groups that have stopped committing. Neither the
+    cluster nor the daemon is asked.
 
     Example: retentiond report --since 30d --output html --file report.html
 
@@ -83,7 +73,6 @@ def report(  # noqa: PLR0917 - typer hands each option over by its name
     if file is not None:
         refuse_without_folder(file)
     from retentiond.cli.output.report import html, json_text, table_text
-    from retentiond.history.ask.recommend import recommend, with_retentions, without_retention
     from retentiond.history.ask.replay import Replay
     from retentiond.history.ask.report import report as reported
     from retentiond.history.ask.report import without_retentiond
@@ -95,13 +84,7 @@ def report(  # noqa: PLR0917 - typer hands each option over by its name
         every = asked_replay(
             past, session, matching(None), loaded.policy_for, loaded.policy_for
         ).questions
-        replay = partial(Replay, past, session)
-        recommended = None
-        if with_recommended:
-            found = recommend(replay([without_retention(each) for each in every]), SAFETY, replay)
-            retentions = {each.topic: each.retention_ms for each in found}
-            recommended = replay(with_retentions(every, retentions))
-        return reported(replay([without_retentiond(each) for each in every]), recommended)
+        return reported(Replay(past, session, [without_retentiond(each) for each in every]))
 
     made = {ReportOutput.JSON: json_text, ReportOutput.HTML: html, ReportOutput.TABLE: table_text}
     text = made[output](answered(loaded, asked, question, cluster=cluster), priced)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -61,9 +62,7 @@ if TYPE_CHECKING:
 
     from retentiond.config.policy import PolicyEntry
     from retentiond.history.ask.missed import Missed
-    from retentiond.history.ask.past import Past, Timeline
-    from retentiond.history.ask.readers import MomentRange
-    from retentiond.history.ask.replay import LogDirTimes
+    from retentiond.history.ask.past import Past
     from retentiond.history.ask.simulate import SimulatedTopic, Simulation
 
 
@@ -126,7 +125,7 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
     Nothing is deleted. The command reads the history, and asks neither the cluster nor the daemon.
     A topic on trial (dry_run) is judged as if it were deleted from.
     A policy with other groups is judged by the recorded commits; what was not recorded counts as
-    kept. With disk_pressure it says when each log directory would have been under pressure.
+    kept. Without --under-pressure nothing goes sooner because of disk_pressure.
 
     Example: retentiond simulate --since 14d --set orders:retention.commitoffset.hours=2
 
@@ -138,7 +137,6 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
     if policy is not None and changes:
         raise UsageError("give either --policy or --set: a file of --policy has every setting")
     from retentiond.history.ask.observed import not_judged, observed_ms
-    from retentiond.history.ask.pressure import times_under_pressure
     from retentiond.history.ask.question import tried_policy
     from retentiond.history.ask.simulate import simulate as simulated
 
@@ -153,12 +151,7 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
     def question(past: Past, session: SparkSession) -> Simulation:
         refuse_unseen(past, asked, tried.changes)
         policies = (tried.policy_for, in_force.policy_for)
-        replay = asked_replay(past, session, is_asked, *policies)
-        rules, pressure = tried.disk_pressure, None
-        if rules is not None and any(each.pressure_ms is not None for each in replay.questions):
-            every = asked_replay(past, session, matching(None), *policies)
-            pressure = times_under_pressure(every, rules)
-        return simulated(replay, pressure)
+        return simulated(asked_replay(past, session, is_asked, *policies))
 
     simulation = answered(in_force, asked, question, tried.longest_ms, cluster)
     recorded = observed_ms(simulation.past)
@@ -171,9 +164,17 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
         ],
         least_ms,
     )
+    if tried.config.disk_pressure is not None and not under_pressure:
+        print(WITHOUT_PRESSURE, file=sys.stderr)
     show(simulation, output, doubts)
     if exit_code and (simulation.total.missed or doubts.not_judged or doubts.too_short):
         raise typer.Exit(SOMETHING_FOUND)
+
+
+WITHOUT_PRESSURE = (
+    "retentiond: disk_pressure is left out here: --under-pressure says the most that it could have "
+    "deleted"
+)
 
 
 class Doubts(NamedTuple):
@@ -209,12 +210,10 @@ def show(simulation: Simulation, output: Output, doubts: Doubts = NO_DOUBTS) -> 
     say_past(console, simulation.past)
     _say_missed(console, simulation.total.missed)
     _say_doubts(console, doubts)
-    _say_pressure(console, simulation)
     say(console, _summary(simulation.total))
 
 
 def document(simulation: Simulation, doubts: Doubts = NO_DOUBTS) -> dict[str, Any]:
-    pressure, timeline = simulation.pressure, simulation.past.timeline
     return {
         **past_document(simulation.past),
         "not_judged": [
@@ -225,44 +224,13 @@ def document(simulation: Simulation, doubts: Doubts = NO_DOUBTS) -> dict[str, An
                 "topic": each.topic,
                 "retention_ms": each.retention_ms,
                 "observed_ms": each.observed_ms,
-                **_figures(each, pressure),
+                **_figures(each),
                 "missed": [_missed(lost) for lost in each.missed],
             }
             for each in simulation.topics
         ],
-        "total": _figures(simulation.total, pressure),
-        "disk_pressure": pressure and [_pressure(each, timeline) for each in pressure],
+        "total": _figures(simulation.total),
     }
-
-
-def _pressure(log_dir: LogDirTimes, timeline: Timeline) -> dict[str, Any]:
-    return {
-        "broker": log_dir.broker,
-        "log_dir": log_dir.log_dir,
-        "under_pressure_ms": _pressed_ms(log_dir, timeline),
-        "times": [
-            {
-                "from": rfc3339(timeline.moments[each.first].entry.at_ms),
-                "until": None if (end := _end(each, timeline)) is None else rfc3339(end),
-            }
-            for each in log_dir.times
-        ],
-    }
-
-
-def _pressed_ms(log_dir: LogDirTimes, timeline: Timeline) -> int:
-    """The time that the entries under pressure stand for."""
-    return sum(
-        moment.weight_ms or 0
-        for first, last in log_dir.times
-        for moment in timeline.moments[first : last + 1]
-    )
-
-
-def _end(time: MomentRange, timeline: Timeline) -> int | None:
-    """When the next entry of the period found it without pressure; None where there is none."""
-    following = (each for each in timeline.period if each.number > time.last)
-    return next((each.entry.at_ms for each in following), None)
 
 
 FIGURES = (
@@ -271,17 +239,12 @@ FIGURES = (
     "simulated_mean_bytes",
     "simulated_peak_bytes",
     "simulated_records_deleted",
-    "simulated_records_sooner",
 )
 """What JSON has of a topic's simulation, and of all topics together."""
 
 
-def _figures(
-    topic: SimulatedTopic, pressure: tuple[LogDirTimes, ...] | None
-) -> dict[str, int | None]:
-    """Where no pressure is simulated, nobody knows what it deletes."""
-    figures: dict[str, int | None] = {name: getattr(topic, name) for name in FIGURES}
-    return figures if pressure else {**figures, "simulated_records_sooner": None}
+def _figures(topic: SimulatedTopic) -> dict[str, int | None]:
+    return {name: getattr(topic, name) for name in FIGURES}
 
 
 def _missed(lost: Missed) -> dict[str, Any]:
@@ -342,36 +305,6 @@ def _say_doubts(console: Console, doubts: Doubts) -> None:
     more = sum(max(0, len(each) - MOST_SHOWN) for each in doubts[:2])
     if more:
         say(console, f"and {more} more: see --output json")
-
-
-def _say_pressure(console: Console, simulation: Simulation) -> None:
-    pressure, timeline = simulation.pressure, simulation.past.timeline
-    if pressure is None:
-        return
-    if not pressure:
-        say(
-            console,
-            "disk pressure: the history does not tell how full the disks were, so none is "
-            "simulated",
-        )
-        return
-    pressed = [each for each in pressure if each.times]
-    for each in pressed[:MOST_SHOWN]:
-        end = _end(each.times[-1], timeline)
-        say(
-            console,
-            f"disk pressure: {each.log_dir} of broker {each.broker}: "
-            f"{say_many(len(each.times), 'time')}, "
-            f"{say_about(_pressed_ms(each, timeline))} altogether, from "
-            f"{rfc3339(timeline.moments[each.times[0].first].entry.at_ms)} to "
-            f"{'the end' if end is None else rfc3339(end)}",
-        )
-    if len(pressed) > MOST_SHOWN:
-        say(console, f"and {len(pressed) - MOST_SHOWN} more: see --output json")
-    sooner = simulation.total.simulated_records_sooner
-    said = f"{say_many(sooner, 'record')} at most would have gone sooner"
-    nowhere = "no log directory would have been under pressure"
-    say(console, f"disk pressure: {said if pressed else nowhere}")
 
 
 def _summary(total: SimulatedTopic) -> str:

@@ -73,11 +73,9 @@ JUDGED_COLUMNS = (
     "order",
     "weight",
     "retention",
-    "pressure_retention",
     "recorded_start AS log_start_offset",
     "high_watermark",
     "size_bytes",
-    "log_dirs",
     f"IF(NOT holds AND reason = '{Reason.CONSUMED.value}', cutoff, NULL) AS bound",
     "IF(is_told, coalesce(lowest_commit, -1L), NULL) AS lowest",
 )
@@ -87,10 +85,10 @@ def judged_by_record(recorded: DataFrame) -> DataFrame:
     """The judgement if the same groups count as then. ``recorded`` is the result of
     `retentiond.history.ask.replay.Replay.recorded`; same grain.
 
-    Columns: log, order: long; weight?, retention?, pressure_retention?: as in ``recorded``;
-    log_start_offset?, high_watermark?, size_bytes?: long, log_dirs?: string, as recorded; bound?:
-    long, the cutoff under a retention of 0, null if the rule holds or nothing is known; lowest?:
-    long, the smallest commit that a reader may have had, null if the record doesn't tell.
+    Columns: log, order: long; weight?, retention?: as in ``recorded``; log_start_offset?,
+    high_watermark?, size_bytes?: long, as recorded; bound?: long, the cutoff under a retention of
+    0, null if the rule holds or nothing is known; lowest?: long, the smallest commit that a reader
+    may have had, null if the record doesn't tell.
     """
     return judged(
         recorded,
@@ -132,7 +130,6 @@ def judged(
         "order",
         "weight",
         "retention",
-        "pressure_retention",
         *POLICY_COLUMNS,
         "log_start_offset AS recorded_start",
         "IF(log_start_offset IS NULL, NULL, -1L) AS log_start_offset",
@@ -140,7 +137,6 @@ def judged(
         "last_stable_offset",
         "high_watermark AS retention_offset",
         "size_bytes",
-        "log_dirs",
         "forced_retention_ms",
         "false AS failed",
         "false AS internal",

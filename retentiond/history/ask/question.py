@@ -17,7 +17,6 @@ import pyarrow as pa
 from pydantic import ValidationError
 
 from retentiond.config import Config, ExternalReader, NoPolicy, TopicPolicy
-from retentiond.config.disk_pressure import DiskPressure
 from retentiond.config.document import read_document
 from retentiond.config.reader import path_of, sentence_of
 from retentiond.config.rules import PRESSURE, TopicEntry
@@ -48,11 +47,6 @@ class TopicQuestion:
     @property
     def min_groups(self) -> int:
         return self.policy.min_groups if self.policy else 1
-
-    @property
-    def pressure_ms(self) -> int | None:
-        """The pressure retention; None where disk pressure changes nothing."""
-        return self.policy.pressure_retention_ms if self.policy else None
 
     @property
     def is_known(self) -> bool:
@@ -166,11 +160,6 @@ class TriedPolicy:
         if self.under_pressure and policy.pressure_retention_ms is not None:
             policy = replace(policy, consumed_retention_ms=policy.pressure_retention_ms)
         return policy if policy.enabled else None
-
-    @property
-    def disk_pressure(self) -> DiskPressure | None:
-        """When a disk is under pressure; None where it is not asked when."""
-        return None if self.under_pressure else self.config.disk_pressure
 
     @property
     def longest_ms(self) -> int:

@@ -4,8 +4,7 @@
     start   = the largest of the log start as Kafka itself has moved it, and all earlier cutoffs
 
 The retention offset of a moment is the high watermark of the latest entry that certainly lies the
-retention or more before: the records below it existed then, so they are that old. While a log
-directory with a replica is under pressure, it is that of the pressure retention, if that is larger.
+retention or more before: the records below it existed then, so they are that old.
 
 A *log* is a partition of a topic with one topic id. The upper bits of its number are the topic's
 number, see `TOPIC_BITS`.
@@ -15,8 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from itertools import chain
-from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, Window
@@ -26,7 +23,7 @@ from retentiond.decide.rule import least_of_all
 from retentiond.history.ask.judge import judged_by_commits, judged_by_record
 from retentiond.history.ask.past import EntrySelection, Past
 from retentiond.history.ask.question import POLICY_COLUMNS, TopicQuestion
-from retentiond.history.ask.readers import MomentRange, RecordedReaders, counted
+from retentiond.history.ask.readers import RecordedReaders, counted
 from retentiond.history.ask.rows import recorded_rows, table_of
 from retentiond.history.schema import RowKind
 from retentiond.model import Outcome, TopicPartition
@@ -46,7 +43,6 @@ REPLAYED_COLUMNS = (
     "high_watermark",
     "last_stable_offset",
     "size_bytes",
-    "log_dirs",
     "reason",
     "groups",
     "min_committed_offset",
@@ -66,49 +62,21 @@ just shrunk to few offsets may still have many more on disk. A few such moments 
 of the logarithms."""
 
 
-PRESSURE_IS_ON = "coalesce(arrays_overlap(from_json(log_dirs, 'ARRAY<STRING>'), pressed), true)"
-"""Whether one of a partition's log directories is among those under pressure. It counts as one
-where the record doesn't tell which it has."""
-
-
-class LogDirTimes(NamedTuple):
-    """When a log directory would have been under pressure, in order."""
-
-    broker: int
-    log_dir: str
-    times: tuple[MomentRange, ...]
-
-    @property
-    def name(self) -> str:
-        """As a partition's row writes it."""
-        return f"{self.broker}:{self.log_dir}"
-
-
 class Replay:
-    """Replays the past of some topics. A topic's number is its position in ``questions``.
-    ``pressed``: when log directories are under pressure."""
+    """Replays the past of some topics. A topic's number is its position in ``questions``."""
 
     def __init__(
-        self,
-        past: Past,
-        session: SparkSession,
-        questions: Sequence[TopicQuestion],
-        pressed: Sequence[LogDirTimes] = (),
+        self, past: Past, session: SparkSession, questions: Sequence[TopicQuestion]
     ) -> None:
         self.past = past
         self.session = session
         self.questions = questions
-        self.pressed = [each for each in pressed if each.times]
         self.numbers = {each.topic: number for number, each in enumerate(questions)}
         self.logs = _logs(past.topic_ids, self.numbers)
 
     def partition(self, log: int) -> TopicPartition:
         """The partition of a log's number."""
         return TopicPartition(self.questions[log >> TOPIC_BITS].topic, log & PARTITION_MASK)
-
-    def under_pressure(self, pressed: Sequence[LogDirTimes]) -> Replay:
-        """The same with those directories under pressure."""
-        return Replay(self.past, self.session, self.questions, pressed)
 
     def rows(
         self,
@@ -123,17 +91,17 @@ class Replay:
         """The simulated log starts. Grain: log, order; for the moments of the period.
 
         Columns: topic (its number), log, order, weight: long; size_bytes?, log_start_offset?,
-        high_watermark?: long, log_dirs?: string, as recorded; kafka_start?: long, to where Kafka
-        itself has moved the log start; start?: long, the simulated log start before this moment's
-        deletion; cutoff?: long, the cutoff of this moment's deletion; usual_cutoff?: long, the same
-        without pressure; bound?, lowest?: as in `judged_by_record`; place: long, how many moments
-        of the log, up to this one, tell the readers' positions; bytes_from?: long, the first offset
-        whose bytes are on disk, see `HAS_SHRUNK`; bytes_per_offset?: double.
+        high_watermark?: long, as recorded; kafka_start?: long, to where Kafka itself has moved the
+        log start; start?: long, the simulated log start before this moment's deletion; cutoff?:
+        long, the cutoff of this moment's deletion; bound?, lowest?: as in `judged_by_record`;
+        place: long, how many moments of the log, up to this one, tell the readers' positions;
+        bytes_from?: long, the first offset whose bytes are on disk, see `HAS_SHRUNK`;
+        bytes_per_offset?: double.
         """
         asked = self.questions if only is None else only
-        together = sorted({found for each in asked if (found := self._retentions(each))})
-        step = RETENTIONS_PER_PASS // (2 if self.pressed else 1)
-        passes = [together[at : at + step] for at in range(0, len(together), step)] or [[]]
+        every = sorted({each.retention_ms for each in asked if each.retention_ms is not None})
+        step = RETENTIONS_PER_PASS
+        passes = [every[at : at + step] for at in range(0, len(every), step)] or [[]]
         return reduce(
             DataFrame.unionAll,
             [
@@ -141,19 +109,14 @@ class Replay:
                     [
                         question
                         for question in asked
-                        if (found := self._retentions(question)) in of_pass
-                        or (of_pass is passes[0] and not found)
+                        if question.retention_ms in of_pass
+                        or (of_pass is passes[0] and question.retention_ms is None)
                     ],
-                    sorted({*chain.from_iterable(of_pass)}),
+                    of_pass,
                 )
                 for of_pass in passes
             ],
         )
-
-    def _retentions(self, asked: TopicQuestion) -> tuple[int, ...]:
-        """Those that are in force on the topic at one moment or another."""
-        every = (asked.retention_ms, asked.pressure_ms if self.pressed else None)
-        return tuple(each for each in every if each is not None)
 
     def _starts(self, asked: Sequence[TopicQuestion], retentions: Sequence[int]) -> DataFrame:
         with_other_groups = [each for each in asked if each.is_known and each.has_other_groups]
@@ -190,8 +153,7 @@ class Replay:
         Columns: the grain; topic: long, its number; partition: int; moment: int, its number;
         weight?: long, null outside the period; complete: boolean; `REPLAYED_COLUMNS`, which are
         null outside the period, except the high watermark and the reason; retention?: int, the
-        position of the topic's retention in ``retentions``; pressure_retention?: int, likewise,
-        null if the partition is not under pressure; `POLICY_COLUMNS` of the topic.
+        position of the topic's retention in ``retentions``; `POLICY_COLUMNS` of the topic.
         """
         rows = self.rows(RowKind.PARTITION, ["topic", "topic_id", "partition", *REPLAYED_COLUMNS])
         if len(asked) < len(self.questions):
@@ -201,7 +163,6 @@ class Replay:
         within = rows.withColumn("topic_id", F.expr("coalesce(topic_id, '')")).join(
             F.broadcast(self.moments()), "entry", "inner"
         )
-        under_pressure = f"pressed IS NOT NULL AND {PRESSURE_IS_ON}" if self.pressed else "false"
         return within.join(logs, ["topic", "topic_id"], "inner").selectExpr(
             "base + partition AS log",
             "order",
@@ -218,7 +179,6 @@ class Replay:
             ),
             "retention",
             *POLICY_COLUMNS,
-            f"IF({under_pressure}, pressure_retention, NULL) AS pressure_retention",
         )
 
     def _deletions(self, asked: Sequence[TopicQuestion]) -> DataFrame:
@@ -245,8 +205,7 @@ class Replay:
 
     def moments(self) -> DataFrame:
         """Grain: entry. Columns: entry, order: long; moment: int, its number; weight?: long, null
-        outside the period; complete: boolean; pressed?: list of string, the log directories that
-        are under pressure, null where none is."""
+        outside the period; complete: boolean."""
         timeline = self.past.timeline
         moments = timeline.moments
         return self.session.createDataFrame(
@@ -257,19 +216,9 @@ class Replay:
                     "moment": pa.array([each.number for each in moments], pa.int32()),
                     "weight": pa.array([each.weight_ms for each in moments], pa.int64()),
                     "complete": pa.array([each.entry.complete for each in moments], pa.bool_()),
-                    "pressed": pa.array(self._pressed_at(), pa.list_(pa.string())),
                 }
             )
         )
-
-    def _pressed_at(self) -> list[list[str] | None]:
-        """By the moment's number."""
-        found: list[list[str] | None] = [None for _ in self.past.timeline.moments]
-        for log_dir in self.pressed:
-            for first, last in log_dir.times:
-                for number in range(first, last + 1):
-                    found[number] = [*(found[number] or ()), log_dir.name]
-        return found
 
 
 def _policies(asked: Sequence[TopicQuestion], retentions: Sequence[int]) -> pa.Table:
@@ -280,9 +229,6 @@ def _policies(asked: Sequence[TopicQuestion], retentions: Sequence[int]) -> pa.T
         {
             "topic": pa.array([each.topic for each in asked], pa.string()),
             "retention": pa.array([positions.get(each.retention_ms) for each in asked], pa.int32()),
-            "pressure_retention": pa.array(
-                [positions.get(each.pressure_ms) for each in asked], pa.int32()
-            ),
             **{
                 name: pa.array(map(value_of, asked), kind)
                 for name, (kind, value_of) in POLICY_COLUMNS.items()
@@ -355,18 +301,10 @@ def with_start(judged: DataFrame, distances: Sequence[int]) -> DataFrame:
         }
     )
     which = " ".join(f"WHEN {at} THEN aged_{at}" for at in range(len(distances)))
-    usual, under_pressure = (
-        f"CASE {each} {which} END" if which else "CAST(NULL AS BIGINT)"
-        for each in ("retention", "pressure_retention")
-    )
-    cut = known.selectExpr(
-        "*",
-        f"{usual} AS usual_offset",
-        f"greatest({usual}, {under_pressure}) AS retention_offset",  # it ignores a null
-    ).selectExpr(
+    aged_offset = f"CASE retention {which} END" if which else "CAST(NULL AS BIGINT)"
+    cut = known.selectExpr("*", f"{aged_offset} AS retention_offset").selectExpr(
         "*",
         f"{least_of_all('bound', 'retention_offset')} AS cutoff",
-        f"{least_of_all('bound', 'usual_offset')} AS usual_cutoff",
         "IF(log_start_offset > coalesce(ours, -1L) AND NOT log_start_offset <=> perhaps_ours,"
         " log_start_offset, NULL) AS not_ours",
         f"IF({HAS_SHRUNK}, log_start_offset, NULL) AS freed_to",
@@ -387,13 +325,11 @@ def with_start(judged: DataFrame, distances: Sequence[int]) -> DataFrame:
         "order",
         "weight",
         "size_bytes",
-        "log_dirs",
         "log_start_offset",
         "high_watermark",
         "greatest(first_start, moved_by_kafka) AS kafka_start",
         "greatest(first_start, moved_by_kafka, deleted_before) AS start",
         "cutoff",
-        "usual_cutoff",
         "bound",
         "lowest",
         "place",

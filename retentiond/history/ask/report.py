@@ -17,7 +17,7 @@ from retentiond.formatting import DAY_MS
 from retentiond.history.ask.past import EntrySelection, Past, Timeline
 from retentiond.history.ask.question import TopicQuestion
 from retentiond.history.ask.replay import Replay
-from retentiond.history.ask.report_disks import last_day, log_dirs_of, simulated_usable
+from retentiond.history.ask.report_disks import log_dirs_of
 from retentiond.history.ask.report_figures import (
     POINTS,
     KeepingGroup,
@@ -25,16 +25,14 @@ from retentiond.history.ask.report_figures import (
     Report,
     StoppedGroup,
     TopicSaving,
-    World,
 )
 from retentiond.history.ask.simulate import (
     FIGURES,
-    log_dirs_apart,
+    MEASURED_COLUMNS,
     of_all_topics,
     of_each_topic,
     over_time,
 )
-from retentiond.history.ask.simulated_disks import with_freed
 from retentiond.history.schema import RowKind
 from retentiond.model import Outcome, Reason
 
@@ -44,24 +42,16 @@ def without_retentiond(question: TopicQuestion) -> TopicQuestion:
     return replace(question, retention_ms=None, policy=None)
 
 
-def report(replay: Replay, recommended: Replay | None = None) -> Report:
-    """Makes the report. ``replay``: the past under `without_retentiond`; ``recommended``: under the
-    recommended retentions, None if nobody asks about these. Raises Spark's errors."""
+def report(replay: Replay) -> Report:
+    """``replay``: the past under `without_retentiond`. Raises Spark's errors."""
     past, names = replay.past, [question.topic for question in replay.questions]
-    since = past.timeline.order(last_day(past.timeline)[0])
-    parts = log_dirs_apart(with_freed(replay.starts()), since).persist()
-    by_topic_and_moment = of_each_topic(parts)
+    by_topic_and_moment = of_each_topic(replay.starts().selectExpr(*MEASURED_COLUMNS)).persist()
     try:
         means = over_time(by_topic_and_moment, ["topic"]).toArrow().to_pylist()
         (of_all,) = over_time(of_all_topics(by_topic_and_moment), []).toArrow().to_pylist()
         stretches = _stretches(by_topic_and_moment, past).toArrow().to_pylist()
-        usable = {World.WITHOUT: simulated_usable(replay, parts)}
     finally:
-        parts.unpersist()
-    if recommended is not None:
-        usable[World.RECOMMENDED] = simulated_usable(
-            recommended, with_freed(recommended.starts()).where(F.col("order") >= since)
-        )
+        by_topic_and_moment.unpersist()
     deleted = _deletions(replay).toArrow()
     newest = _newest(replay).toArrow()
     owners = dict(zip(newest["topic"].to_pylist(), newest["owner"].to_pylist(), strict=True))
@@ -83,7 +73,7 @@ def report(replay: Replay, recommended: Replay | None = None) -> Report:
                 lines.setdefault(names[row["topic"]], []).append(point)
         return lines
 
-    log_dirs = log_dirs_of(replay, usable)
+    log_dirs = log_dirs_of(replay)
     return Report(
         past,
         tuple(savings),
@@ -96,7 +86,6 @@ def report(replay: Replay, recommended: Replay | None = None) -> Report:
         lines_of("without"),
         _by_day(deleted),
         {f"{log_dir.broker} {log_dir.log_dir}": points for log_dir, points in log_dirs},
-        tuple(usable),
     )
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
-from types import MappingProxyType
 from typing import NamedTuple
 
 from retentiond.formatting import DAY_MS, GIB
@@ -66,21 +64,10 @@ class StoppedGroup(NamedTuple):
     since_ms: int | None
 
 
-class World(StrEnum):
-    """Another course of the past."""
-
-    WITHOUT = "without"
-    """Retentiond has deleted nothing."""
-
-    RECOMMENDED = "recommended"
-    """Each topic has the consumed retention that `retentiond.history.ask.recommend` finds."""
-
-
 class LogDirFilling(NamedTuple):
     """A log directory. ``full_ms``: when it will be full if the trend of the last day goes on; None
     if it doesn't fill up, or was seen for less than an hour (too short, because retention frees
-    whole segments). ``seen_ms``: how much of that day it was seen for. ``simulated_full_ms``: the
-    same for each `World` in which that is known."""
+    whole segments). ``seen_ms``: how much of that day it was seen for."""
 
     broker: int
     log_dir: str
@@ -88,7 +75,6 @@ class LogDirFilling(NamedTuple):
     usable_bytes: int
     full_ms: int | None
     seen_ms: int
-    simulated_full_ms: Mapping[World, int | None] = MappingProxyType({})
 
 
 class Point(NamedTuple):
@@ -99,7 +85,7 @@ class Point(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Report:
     """The report. ``bytes_by_topic``, ``without_by_topic``: means over equal stretches of time.
-    ``deleted_by_day``: records. ``used_by_log_dir``: percent. ``worlds``: those asked about."""
+    ``deleted_by_day``: records. ``used_by_log_dir``: percent."""
 
     past: Past
     topics: tuple[TopicSaving, ...]
@@ -112,4 +98,3 @@ class Report:
     without_by_topic: Mapping[str, Sequence[Point]]
     deleted_by_day: Sequence[Point]
     used_by_log_dir: Mapping[str, Sequence[Point]]
-    worlds: tuple[World, ...] = (World.WITHOUT,)

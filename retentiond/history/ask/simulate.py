@@ -4,18 +4,12 @@ missed.
 Bytes are on the disks of all replicas. A partition's bytes are taken to be spread evenly over the
 offsets on disk. A topic's bytes are known at a moment if those of all its partitions are. A mean is
 over the time for which these moments stand.
-
-With disk pressure a partition has its pressure retention while one of its log directories is under
-pressure (`retentiond.history.ask.pressure`). The daemon gives it to as many partitions as are
-needed, and here all have it: these are the most records that could go, and the most that a reader
-could miss.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -24,7 +18,7 @@ from pyspark.sql import functions as F
 from retentiond.history.ask.missed import MAY_HAVE_MISSED, Missed, doubts_of, missed
 from retentiond.history.ask.observed import observed_ms
 from retentiond.history.ask.past import Past
-from retentiond.history.ask.replay import LogDirTimes, Replay
+from retentiond.history.ask.replay import Replay
 
 SIMULATED_BYTES = """
     CASE WHEN high_watermark > log_start_offset AND start >= log_start_offset
@@ -44,7 +38,6 @@ MEASURED_COLUMNS = (
     "CAST(size_bytes AS DOUBLE) AS bytes",
     f"{SIMULATED_BYTES} AS simulated_bytes",
     "greatest(cutoff - start, 0L) AS records",
-    "greatest(cutoff - greatest(start, usual_cutoff), 0L) AS sooner",
     f"coalesce({MAY_HAVE_MISSED}, false) AS doubtful",
 )
 
@@ -57,9 +50,8 @@ FIGURES = ("mean_bytes", "peak_bytes", "simulated_mean_bytes", "simulated_peak_b
 @dataclass(frozen=True, slots=True)
 class SimulatedTopic:
     """The simulation of a topic. Bytes are None if they were never known. ``retention_ms``: the
-    tried retention; None if the policy deletes nothing from the topic.
-    ``simulated_records_sooner``: those of the deleted records that pressure has deleted before the
-    consumed retention would have. ``observed_ms``: see `retentiond.history.ask.observed`."""
+    tried retention; None if the policy deletes nothing from the topic. ``observed_ms``: see
+    `retentiond.history.ask.observed`."""
 
     topic: str
     retention_ms: int | None
@@ -69,26 +61,21 @@ class SimulatedTopic:
     simulated_peak_bytes: int | None
     simulated_records_deleted: int
     missed: tuple[Missed, ...]
-    simulated_records_sooner: int
     observed_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
     """The simulation of all topics. ``total``: all topics together; its peaks are those of the sum,
-    at moments when all topics are known. ``pressure``: None if disk pressure is not simulated,
-    empty if no disk was recorded."""
+    at moments when all topics are known."""
 
     past: Past
     topics: tuple[SimulatedTopic, ...]
     total: SimulatedTopic
-    pressure: tuple[LogDirTimes, ...] | None = None
 
 
-def simulate(replay: Replay, pressure: tuple[LogDirTimes, ...] | None = None) -> Simulation:
-    """Runs the simulation. ``pressure``: when log directories were under it; None: it is not
-    simulated. Raises Spark's errors."""
-    replay = replay.under_pressure(pressure or ())
+def simulate(replay: Replay) -> Simulation:
+    """Raises Spark's errors."""
     by_doubt = doubts_apart(replay.starts()).persist()
     try:
         of_topics = over_time(of_each_topic(by_doubt), ["topic"]).toArrow().to_pylist()
@@ -107,7 +94,7 @@ def simulate(replay: Replay, pressure: tuple[LogDirTimes, ...] | None = None) ->
     ]
     all_losses = [loss for topic in topics for loss in topic.missed]
     total = _topic("total", None, of_all[0], all_losses)
-    return Simulation(replay.past, tuple(topics), total, pressure)
+    return Simulation(replay.past, tuple(topics), total)
 
 
 def doubts_apart(starts: DataFrame) -> DataFrame:
@@ -123,28 +110,12 @@ def doubts_apart(starts: DataFrame) -> DataFrame:
     )
 
 
-def log_dirs_apart(freed: DataFrame, since: int) -> DataFrame:
-    """``freed`` is of `retentiond.history.ask.simulated_disks.with_freed`. As `of_each_topic`, but
-    from that order on with a row for the partitions of the same log directories.
-
-    Grain: topic, order, log_dirs. Columns: those of `of_each_topic`; log_dirs?: string, null before
-    that order; freed_bytes?: double, of the partitions of which it is known.
-    """
-    apart = f"IF(order >= {since}, log_dirs, NULL) AS log_dirs"
-    return _summed(
-        freed.selectExpr(*MEASURED_COLUMNS, "freed_bytes", apart),
-        ["topic", "order", "weight", "log_dirs"],
-        {"freed_bytes": "sum(freed_bytes)"},
-    )
-
-
 def of_each_topic(parts: DataFrame) -> DataFrame:
     """Sums up the ``parts`` of topics. Grain: topic (its number), order.
 
     Columns: the grain, weight: long; bytes?, simulated_bytes?: double, null if a partition's are
-    null; records: long, deleted by the simulation; sooner: long, those of them that pressure
-    has deleted before the consumed retention would have; doubtful: boolean, whether a reader may
-    have missed something.
+    null; records: long, deleted by the simulation; doubtful: boolean, whether a reader may have
+    missed something.
     """
     return _summed(parts, ["topic", "order", "weight"])
 
@@ -154,19 +125,14 @@ def of_all_topics(parts: DataFrame) -> DataFrame:
     return _summed(parts, ["order", "weight"])
 
 
-def _summed(
-    parts: DataFrame, grain: Sequence[str], more: Mapping[str, str] = MappingProxyType({})
-) -> DataFrame:
-    """``more``: further sums."""
+def _summed(parts: DataFrame, grain: Sequence[str]) -> DataFrame:
     sums = {
         "known": "count(simulated_bytes)",
         "parts": "count(*)",
         "bytes": "sum(bytes)",
         "simulated_bytes": "sum(simulated_bytes)",
         "records": "sum(records)",
-        "sooner": "sum(sooner)",
         "doubtful": "bool_or(doubtful)",
-        **more,
     }
     return (
         parts.groupBy(*grain)
@@ -176,9 +142,7 @@ def _summed(
             "IF(known = parts, bytes, NULL) AS bytes",
             "IF(known = parts, simulated_bytes, NULL) AS simulated_bytes",
             "records",
-            "sooner",
             "doubtful",
-            *more,
         )
     )
 
@@ -194,7 +158,6 @@ def over_time(by_moment: DataFrame, grain: Sequence[str]) -> DataFrame:
         "simulated_peak_bytes": "max(simulated_bytes)",
         "known_ms": "sum(IF(bytes IS NULL, 0L, weight))",
         "records": "sum(records)",
-        "sooner": "sum(sooner)",
         "since": "min(IF(doubtful, order, NULL))",
         "until": "max(IF(doubtful, order, NULL))",
     }
@@ -218,5 +181,4 @@ def _topic(
         simulated_peak,
         row["records"] or 0,
         tuple(losses),
-        row["sooner"] or 0,
     )

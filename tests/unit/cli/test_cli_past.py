@@ -26,6 +26,7 @@ from retentiond.history.ask.rows import sessions_for
 from retentiond.history.ask.simulate import SimulatedTopic
 from retentiond.history.table import HistoryTable
 from tests.support.builders.past_clusters import (
+    BEGIN,
     HOUR_MS,
     PastCluster,
     PastEntry,
@@ -137,7 +138,7 @@ def test_a_recommended_configuration_can_be_read_whatever_the_pressure_retention
         + CONFIG.replace("minutes: 30", "hours: 24")
         + f"    retention.commitoffset.pressure.hours: {pressure_hours}\n"
     )
-    of_hour = SimulatedTopic("orders", 3_600_000, 9, 9, 9, 9, 0, (), 0)
+    of_hour = SimulatedTopic("orders", 3_600_000, 9, 9, 9, 9, 0, ())
     found = Recommendation("orders", 3_600_000, 1, NOBODY_CAME_BACK, 1, False, None, of_hour)
     write(tmp_path / "tried.yaml", load(config), [found], ())
 
@@ -152,7 +153,7 @@ def test_a_recommended_retention_is_never_longer_than_retention_ms(
     config: Path, tmp_path: Path
 ) -> None:
     """A minute and a half is no whole number of minutes, and two would hold the topic."""
-    simulated = SimulatedTopic("orders", 90_000, 9, 9, 9, 9, 0, (), 0)
+    simulated = SimulatedTopic("orders", 90_000, 9, 9, 9, 9, 0, ())
     found = Recommendation("orders", 90_000, 9, NOBODY_CAME_BACK, 1, False, 90_000, simulated)
     write(tmp_path / "tried.yaml", load(config), [found], ())
 
@@ -169,7 +170,7 @@ def test_a_topic_whose_retention_ms_is_below_a_minute_gets_no_retention_of_nothi
     found = [
         Recommendation(
             *(name, limit_ms, 9, NOBODY_CAME_BACK, 1, False, limit_ms),
-            SimulatedTopic(name, limit_ms, 9, 9, 9, 9, 0, (), 0),
+            SimulatedTopic(name, limit_ms, 9, 9, 9, 9, 0, ()),
         )
         for name, limit_ms in (("orders", 90_000), ("brief", 59_999))
     ]
@@ -349,7 +350,7 @@ def test_what_is_written_leaves_out_what_is_never_deleted_from_and_says_what_is_
 
 
 def test_where_nothing_can_be_deleted_nothing_is_written(config: Path, tmp_path: Path) -> None:
-    simulated = SimulatedTopic("orders", HOUR_MS, 9, 9, 9, 9, 0, (), 0)
+    simulated = SimulatedTopic("orders", HOUR_MS, 9, 9, 9, 9, 0, ())
     found = Recommendation("orders", HOUR_MS, 9, NOBODY_CAME_BACK, 1, False, None, simulated)
     with pytest.raises(UsageError, match="not written: no topic here can ever be deleted from"):
         write(tmp_path / "other.yaml", load(config), [found], {"orders"})
@@ -421,3 +422,17 @@ def test_where_nothing_was_seen_twice_nothing_is_recommended(
     assert (done.code, done.out) == (2, "")
     assert "no enabled topic was seen in two entries" in done.err
     assert not file.exists()
+
+
+def test_simulate_says_that_it_leaves_disk_pressure_out(
+    command: Command, config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("retentiond.cli.past.simulate.answered", KeptAnswer())
+    config.write_text(f"disk_pressure: {{below_free: 20%, until_free: 30%}}\n{config.read_text()}")
+    rows = [partition_row("orders", high_watermark=5)]
+    PastCluster([PastEntry(0, rows=rows)]).write(tmp_path / "state" / "history")
+
+    asked = ("simulate", "--config", config, "--since", BEGIN.isoformat())
+
+    assert "disk_pressure is left out" in command(*asked).err
+    assert "disk_pressure" not in command(*asked, "--under-pressure").err

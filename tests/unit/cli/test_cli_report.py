@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,7 @@ from tests.support.builders.past_clusters import (
     PastEntry,
     commit_row,
     deletion_row,
-    entry_of_hour,
     log_dir_row,
-    log_dirs,
     partition_row,
 )
 from tests.support.golden import Golden
@@ -134,73 +131,6 @@ def test_what_was_saved_who_keeps_what_and_when_disks_are_full(
     page = transcript(*asked, "--price-per-gib-month", "0.5 ¥", "--output", "html").out
     assert "15 GiB·days in all: 0.25 ¥ in all" in page
     assert "GIB·DAYS" in page.upper()
-
-
-def a_week_of_a_log_that_is_kept_short() -> list[PastEntry]:
-    """A GiB of orders comes in each hour, a half of it to each of two brokers. Retentiond deletes
-    every other hour what is older."""
-    entries = []
-    for hour in range(7 * 24 + 1):
-        end, start = 100 * (hour + 1), 100 * (hour - hour % 2)
-        size = (1 + hour % 2) * GIB
-        rows = [
-            partition_row(
-                *("orders", 0),
-                high_watermark=end,
-                log_start_offset=start,
-                size_bytes=size,
-                log_dirs=log_dirs((1, "/data"), (2, "/data")),
-            ),
-            *(
-                log_dir_row(broker, "/data", 2_000 * GIB, int(usable * GIB) - size // 2)
-                for broker, usable in ((1, 900), (2, 80.25))
-            ),
-            log_dir_row(2, "/quiet", 3_000 * GIB, 500 * GIB),
-        ]
-        if hour and not hour % 2:
-            rows.append(deletion_row("orders", 0, start))
-        entries.append(
-            entry_of_hour(
-                hour,
-                rows=rows,
-            )
-        )
-    return entries
-
-
-def hours(written: str | None) -> float | None:
-    """From the beginning on, about."""
-    if written is None:
-        return None
-    return round((datetime.fromisoformat(written) - BEGIN) / timedelta(hours=1), 2)
-
-
-@pytest.mark.thorough("a replay of its own")
-def test_when_a_disk_would_be_full_without_retentiond_and_with_what_is_recommended(
-    command: Command, tmp_path: Path
-) -> None:
-    """Half a GiB an hour is left on each disk without it. With what is recommended, twice the time
-    between two entries, it is a GiB and a half at all times."""
-    entries = a_week_of_a_log_that_is_kept_short()
-
-    found = reported(command, tmp_path, entries, "--recommended")["log_dirs"]
-
-    assert [hours(each["full_at"]) for each in found] == [None, None, None]
-    written = (7 * 24 + 1) / 2
-    left = 7 * 24 + 2 * (900 - written)
-    # The second one would have been full for the last eight hours.
-    assert [hours(each["without_full_at"]) for each in found] == [left, 160, None]
-    assert [each["recommended_full_at"] for each in found] == [None, None, None]
-
-    asked = ("report", "--config", tmp_path / "retentiond.yaml", "--since", BEGIN.isoformat())
-    table = command(*asked, "--recommended").out
-    heading, first, second, quiet = (
-        " ".join(each.split()) for each in table.splitlines() if "DIRECTORY" in each or " /" in each
-    )
-    assert heading.endswith("USABLE TOTAL FULL WITHOUT RECOMMENDED")
-    assert "TiB not filling 2026-05-14 2" in first
-    assert second.endswith("TiB not filling 2026-03-07 16:00 not filling")
-    assert quiet.endswith("TiB not filling not filling not filling")
 
 
 def test_in_less_than_a_day_no_group_has_stopped_and_no_disk_is_known_to_fill(

@@ -208,25 +208,8 @@ def test_under_pressure_the_pressure_retention_is_tried_where_there_is_one() -> 
         assert isinstance(policy, TopicPolicy)
         return policy.consumed_retention_ms
 
-    assert tried.disk_pressure is None  # it is not asked when
     assert (retention_ms("orders"), retention_ms("views")) == (120_000, 3_600_000)
     sooner = tried_policy(config, ["orders:retention.commitoffset.ms=9"]).policy_for("orders")
     assert isinstance(sooner, TopicPolicy)  # as a configuration may say it
     assert (sooner.consumed_retention_ms, sooner.pressure_retention_ms) == (9, 9)
     assert tried.policy_for("clicks") is None  # `--set` alone enables nothing
-
-
-def test_when_a_disk_is_under_pressure_says_the_configuration_that_is_tried() -> None:
-    lines = {"below_free": "20%", "until_free": "25%"}
-    document: dict[str, Any] = {
-        "kafka": {"bootstrap.servers": "kafka:9092"},
-        "topics": [{"name": "orders", "retention.commitoffset.enable": True}],
-    }
-    without = tried_policy(Config.model_validate(document), [])
-    with_lines = tried_policy(Config.model_validate({**document, "disk_pressure": lines}), [])
-
-    assert without.disk_pressure is None
-    assert with_lines.disk_pressure is not None
-    assert with_lines.disk_pressure.until_free == 25
-    assert (asked(IN_FORCE).pressure_ms, asked(None).pressure_ms) == (None, None)
-    assert asked(replace(IN_FORCE, pressure_retention_ms=0)).pressure_ms == 0
