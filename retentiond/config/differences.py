@@ -1,14 +1,18 @@
-"""What changes from one configuration to another, and what that does to records: for a review."""
+"""What changes from one configuration to another, and what that does to records: for a review.
+
+Patterns that enable a topic and treat it differently hold it. So a change of one pattern may free
+or hold topics that it shares with others, whatever the change itself says. Whether two patterns
+share a topic can't be decided in general: beside another pattern the effect is unknown.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from retentiond.config.config import Config
-from retentiond.config.entry_pairs import EntryPair, effects_on_shared, pair_entries
 from retentiond.config.policy import PolicyEntry
 from retentiond.config.settings import ENABLE, SETTINGS, Effect, TopicPolicy, changes
 from retentiond.config.values import is_unknown
@@ -67,6 +71,38 @@ def differences(before: Config, after: Config) -> tuple[Difference, ...]:
     return (*_of_entries(before, after), *_of_settings(before, after))
 
 
+@dataclass(frozen=True, slots=True)
+class EntryPair:
+    """An entry before and after; None where it is missing. ``present``: the newer one if there is
+    one."""
+
+    old: PolicyEntry | None
+    new: PolicyEntry | None
+    present: PolicyEntry
+
+    @property
+    def is_pattern(self) -> bool:
+        return self.present.entry.pattern is not None
+
+
+def pair_entries(before: Iterable[PolicyEntry], after: Iterable[PolicyEntry]) -> list[EntryPair]:
+    """In the order of the newer entries, then those that are gone. Several entries may have the
+    same pattern: those of one file belong together."""
+    older, newer = list(before), list(after)
+    found: dict[int, PolicyEntry] = {}
+    for same_file in (True, False):
+        for number, new in enumerate(newer):
+            if number in found:
+                continue
+            for old in older:
+                if old.about == new.about and (old.file == new.file or not same_file):
+                    found[number] = old
+                    older.remove(old)
+                    break
+    pairs = [EntryPair(found.get(number), new, new) for number, new in enumerate(newer)]
+    return [*pairs, *(EntryPair(old, None, old) for old in older)]
+
+
 def _of_entries(before: Config, after: Config) -> Iterator[Difference]:
     pairs = pair_entries(before.entries, after.entries)
     some_unknown = any(is_unknown(pair.present.about) for pair in pairs)
@@ -75,16 +111,21 @@ def _of_entries(before: Config, after: Config) -> Iterator[Difference]:
         stays = pair.old is not None and pair.new is not None
         found = changes(was, becomes) if stays or was.enabled or becomes.enabled else ()
         beside: set[Effect] = set()  # what else becomes of its topics
-        if pair.is_pattern and (found or not stays):
-            beside.update(effects_on_shared(pair, pairs))
-        elif not stays and (some_unknown or _may_match_otherwise(pair, pairs)):
+        if pair.is_pattern and any(each.is_pattern for each in pairs if each is not pair):
+            beside.add(Effect.UNKNOWN)
+        elif (
+            not pair.is_pattern
+            and not stays
+            and (some_unknown or _may_match_otherwise(pair, pairs))
+        ):
             beside.add(Effect.UNKNOWN)  # another entry may be about this topic, too
         for each in found:
             effect = each.effect if each.effect is Effect.NONE else _joined(each.effect, beside)
             yield _difference(pair, each.setting, each.before, each.after, effect)
         if not (stays or found):
-            yield _difference(pair, "entry", *pair.sources, _joined(Effect.NONE, beside))
-        yield from _of_entry(pair)
+            was_at, is_at = (each and each.source for each in (pair.old, pair.new))
+            yield _difference(pair, "entry", was_at, is_at, _joined(Effect.NONE, beside))
+        yield from _of_entry(pair, beside)
 
 
 def _may_match_otherwise(pair: EntryPair, pairs: Sequence[EntryPair]) -> bool:
@@ -109,7 +150,7 @@ def _joined(effect: Effect, others: set[Effect]) -> Effect:
     return Effect.UNKNOWN if len(some) > 1 else next(iter(some), Effect.NONE)
 
 
-def _of_entry(pair: EntryPair) -> Iterator[Difference]:
+def _of_entry(pair: EntryPair, beside: set[Effect]) -> Iterator[Difference]:
     """What an entry that stays says beside its policy."""
     old, new = pair.old, pair.new
     if old is None or new is None:
@@ -123,7 +164,8 @@ def _of_entry(pair: EntryPair) -> Iterator[Difference]:
         and (False in said or unknown)
     ):
         # A pattern that says false itself switches off. By default it is in conflict with others.
-        yield _difference(pair, ENABLE, *said, Effect.UNKNOWN if unknown else Effect.NONE)
+        effect = Effect.UNKNOWN if unknown else _joined(Effect.NONE, beside)
+        yield _difference(pair, ENABLE, *said, effect)
     if old.policy.owner != new.policy.owner:
         yield _difference(pair, "owner", old.policy.owner, new.policy.owner, Effect.NONE)
     if old.excepted != new.excepted:
