@@ -133,19 +133,14 @@ def check(  # noqa: PLR0917 - typer hands each option over by its name
 
 
 def _say_what_it_means(path: Path, config: Config, no_secrets: bool) -> None:
-    from retentiond.config.values import is_unknown
-
     console = printer()
     for line in chain(_meanings(config), _about_pressure(config)):
         say(console, printable(line))
-    mode = {True: "deletes nothing (dry_run)", False: "DELETES RECORDS"}.get(
-        config.dry_run, f"deletes records unless dry_run ({config.dry_run}) is true"
-    )
+    mode = "deletes nothing (dry_run)" if config.dry_run else "DELETES RECORDS"
     enabled = [each.policy for each in config.entries if each.policy.enabled]
-    if config.dry_run is False and enabled and not any(policy.deletes for policy in enabled):
+    if not config.dry_run and enabled and not any(policy.deletes for policy in enabled):
         mode = "deletes nothing (every enabled entry is on trial)"
-    interval = config.schedule.interval_ms
-    every = interval if is_unknown(interval) else f"{interval / 1000:g} s"
+    every = f"{config.schedule.interval_ms / 1000:g} s"
     unasked = " Variables and secret files were not asked for." if no_secrets else ""
     say(
         console,
@@ -199,7 +194,7 @@ def _meanings(config: Config) -> Iterator[str]:
             yield (
                 f"{file}, owner {policies[0].owner}: "
                 f"{say_many(len(policies), 'entry', 'entries')}, "
-                f"{say_count(sum(policy.enabled is True for policy in policies))} enabled."
+                f"{say_count(sum(policy.enabled for policy in policies))} enabled."
             )
             if fence := config.fences.of(file):
                 asked = f", with {fence.conditions}" if fence.conditions else ""

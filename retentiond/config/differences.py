@@ -7,14 +7,14 @@ share a topic can't be decided in general: beside another pattern the effect is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from retentiond.config.config import Config
 from retentiond.config.policy import PolicyEntry
-from retentiond.config.settings import ENABLE, SETTINGS, Effect, TopicPolicy, changes
+from retentiond.config.settings import ENABLE, Effect, TopicPolicy, changes
 from retentiond.config.values import is_unknown
 
 NOT_SHOWN = "(not shown)"
@@ -105,66 +105,40 @@ def pair_entries(before: Iterable[PolicyEntry], after: Iterable[PolicyEntry]) ->
 
 def _of_entries(before: Config, after: Config) -> Iterator[Difference]:
     pairs = pair_entries(before.entries, after.entries)
-    some_unknown = any(is_unknown(pair.present.about) for pair in pairs)
+    some_name_unknown = any(is_unknown(pair.present.about) for pair in pairs)
     for pair in pairs:
         was, becomes = _policy(pair, pair.old, before), _policy(pair, pair.new, after)
         stays = pair.old is not None and pair.new is not None
         found = changes(was, becomes) if stays or was.enabled or becomes.enabled else ()
-        beside: set[Effect] = set()  # what else becomes of its topics
-        if pair.is_pattern and any(each.is_pattern for each in pairs if each is not pair):
-            beside.add(Effect.UNKNOWN)
-        elif (
-            not pair.is_pattern
-            and not stays
-            and (some_unknown or _may_match_otherwise(pair, pairs))
-        ):
-            beside.add(Effect.UNKNOWN)  # another entry may be about this topic, too
+        others_say_too = (
+            any(each.is_pattern for each in pairs if each is not pair)
+            if pair.is_pattern
+            else some_name_unknown and not stays
+        )
         for each in found:
-            effect = each.effect if each.effect is Effect.NONE else _joined(each.effect, beside)
+            unclear = others_say_too and each.effect is not Effect.NONE
+            effect = Effect.UNKNOWN if unclear else each.effect
             yield _difference(pair, each.setting, each.before, each.after, effect)
+        of_entry = Effect.UNKNOWN if others_say_too else Effect.NONE
         if not (stays or found):
             was_at, is_at = (each and each.source for each in (pair.old, pair.new))
-            yield _difference(pair, "entry", was_at, is_at, _joined(Effect.NONE, beside))
-        yield from _of_entry(pair, beside)
+            yield _difference(pair, "entry", was_at, is_at, of_entry)
+        yield from _of_entry(pair, of_entry)
 
 
-def _may_match_otherwise(pair: EntryPair, pairs: Sequence[EntryPair]) -> bool:
-    """Whether nobody knows what the topic of this pair follows without it: a pattern matches it
-    whose exceptions, or whose policy, are not known."""
-    topic, _ = pair.present.about
-    return any(
-        pattern.fullmatch(topic)
-        and (
-            is_unknown(each.entry)
-            or any(is_unknown(setting.of(each.policy)) for setting in SETTINGS)
-        )
-        for other in pairs
-        for each in (other.old, other.new)
-        if each is not None and (pattern := each.entry.pattern) is not None
-    )
-
-
-def _joined(effect: Effect, others: set[Effect]) -> Effect:
-    """Of all of them together."""
-    some = {effect, *others} - {Effect.NONE}
-    return Effect.UNKNOWN if len(some) > 1 else next(iter(some), Effect.NONE)
-
-
-def _of_entry(pair: EntryPair, beside: set[Effect]) -> Iterator[Difference]:
+def _of_entry(pair: EntryPair, effect: Effect) -> Iterator[Difference]:
     """What an entry that stays says beside its policy."""
     old, new = pair.old, pair.new
     if old is None or new is None:
         return
     said = (old.entry.enable, new.entry.enable)
-    unknown = is_unknown(said)
     if (
         pair.is_pattern
         and old.policy.enabled == new.policy.enabled
         and said[0] != said[1]
-        and (False in said or unknown)
+        and False in said
     ):
         # A pattern that says false itself switches off. By default it is in conflict with others.
-        effect = Effect.UNKNOWN if unknown else _joined(Effect.NONE, beside)
         yield _difference(pair, ENABLE, *said, effect)
     if old.policy.owner != new.policy.owner:
         yield _difference(pair, "owner", old.policy.owner, new.policy.owner, Effect.NONE)
@@ -206,8 +180,7 @@ def _effect(setting: str, before: Any, after: Any) -> Effect:
         return Effect.UNKNOWN  # a fence decides whose entries count for its topics
     if setting not in _EFFECTS:
         return Effect.NONE
-    unknown = is_unknown((before, after))
-    return Effect.UNKNOWN if unknown else _EFFECTS[setting](before, after)
+    return _EFFECTS[setting](before, after)
 
 
 def _flat(config: Config) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Annotated, Self
 from pydantic import BeforeValidator, WithJsonSchema, model_validator
 
 from retentiond.config.document import shown
-from retentiond.config.values import Section, filled, is_null, is_unknown, reads, refused, writes
+from retentiond.config.values import Section, filled, is_null, reads, refused, writes
 
 WRITTEN = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?) ?%")
 
@@ -24,8 +24,7 @@ def _percent(value: object) -> float:
 
 
 def say_percent(percent: float) -> str:
-    """``20%``; one that is not known as it is written."""
-    return str(percent) if is_unknown(percent) else f"{percent:.6g}%"
+    return f"{percent:.6g}%"
 
 
 Percent = Annotated[
@@ -49,8 +48,7 @@ class DiskPressure(Section):
 
     @model_validator(mode="after")
     def _ends_above_its_beginning(self) -> Self:
-        known = not is_unknown((self.below_free, self.until_free))
-        if known and self.until_free < self.below_free:
+        if self.until_free < self.below_free:
             raise refused(
                 f"expected below_free ({say_percent(self.below_free)}) or more, "
                 f"not {say_percent(self.until_free)}",

@@ -51,19 +51,10 @@ class Scalar:
 
 
 class Unknown(str):
-    """A value that refers to text from outside the file, and nobody asked for that: as it is
-    written, as in ``${HOURS}``. It stands where a value of any type would."""
+    """A text that refers to one from outside the file, and nobody asked for that: as it is written,
+    as in ``${OWNER}``."""
 
     __slots__ = ()
-
-    @property
-    def pattern(self) -> str:
-        """As of a regular expression."""
-        return self
-
-    def fullmatch(self, _text: str) -> bool:
-        """Nothing is known to match it."""
-        return False
 
 
 Tree: TypeAlias = "Scalar | list[Tree] | dict[str, Tree]"

@@ -31,8 +31,7 @@ from retentiond.config.values import (
     Text,
     TopicRegex,
     filled,
-    is_unknown,
-    reads,
+    reads_text,
     refused,
 )
 from retentiond.formatting import listed, say_duration
@@ -56,7 +55,7 @@ def _setting(value: object) -> str:
     return key
 
 
-Setting = Annotated[str, reads(_setting), WithJsonSchema({"enum": list(SETTINGS_OF_TOPICS)})]
+Setting = Annotated[str, reads_text(_setting), WithJsonSchema({"enum": list(SETTINGS_OF_TOPICS)})]
 
 
 class Fence(Section):
@@ -158,7 +157,7 @@ class PlacedFence:
         ):
             keys = ((place, each.key_of_retention(kind)) for place, each in rules)
             said = [f"{place}.{key}" for place, key in keys if key]
-            if ms is None or is_unknown((ms, at_least_ms)) or not (said or policy.enabled):
+            if ms is None or not (said or policy.enabled):
                 continue
             if at_least_ms is not None and ms < at_least_ms:
                 raise refusal(
@@ -168,7 +167,7 @@ class PlacedFence:
 
 
 def _duration(ms: int) -> str:
-    return str(ms) if is_unknown(ms) else say_duration(ms) or "0 s"
+    return say_duration(ms) or "0 s"
 
 
 @dataclass(frozen=True, slots=True)

@@ -269,7 +269,7 @@ def _seen_from(other: str, place: str) -> str:
 def _refuse_longer_pressure(policy: TopicPolicy, rules: list[_Rules]) -> None:
     """Pressure lets records go sooner, never later. ``rules``: those of the entry come last."""
     pressure_ms, consumed_ms = policy.pressure_retention_ms, policy.consumed_retention_ms
-    if pressure_ms is None or is_unknown((pressure_ms, consumed_ms)) or pressure_ms <= consumed_ms:
+    if pressure_ms is None or pressure_ms <= consumed_ms:
         return
     by, key = next(
         (by, key) for by, each in reversed(rules) if (key := each.key_of_retention(PRESSURE))
@@ -352,7 +352,7 @@ def _refuse_contradiction(rules: list[_Rules]) -> None:
         if is_unknown(group):
             return
         source = _seen_from(rules[-1][0], place)
-        if only and not is_unknown(only) and not any(regex.fullmatch(group) for regex in only):
+        if only and not any(regex.fullmatch(group) for regex in only):
             raise refusal(
                 f"expected {what} that counts for {source}, but "
                 f"{_seen_from(only_by, place)}.groups.only has no "

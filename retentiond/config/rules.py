@@ -7,11 +7,10 @@ set in its place. What each setting means for a topic stands in `retentiond.conf
 
 from __future__ import annotations
 
-from typing import Annotated, Self, cast
+from typing import Annotated, Self
 
 from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 
-from retentiond.config.document import Unknown
 from retentiond.config.external_reader import ExternalReader
 from retentiond.config.values import (
     INT64_MAX,
@@ -26,7 +25,6 @@ from retentiond.config.values import (
     TopicName,
     TopicRegex,
     Visibility,
-    is_unknown,
     reads,
     refused,
     whole,
@@ -143,11 +141,8 @@ class TopicRules(Section):
 
 
 def _first_set(values: tuple[int | None, ...]) -> int | None:
-    """In milliseconds, by the first unit that is set. A value that is not known has its unit behind
-    it."""
-    for value, (unit, unit_ms) in zip(values, RETENTION_UNITS_MS.items(), strict=True):
-        if is_unknown(value):
-            return cast("int", Unknown(f"{value} {unit}"))
+    """In milliseconds, by the first unit that is set."""
+    for value, unit_ms in zip(values, RETENTION_UNITS_MS.values(), strict=True):
         if value is not None:
             return value * unit_ms
     return None

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from retentiond.config.document import Unknown
 from retentiond.config.external_reader import ExternalReader
 from retentiond.config.pattern import Pattern
 from retentiond.config.rules import RETENTION_UNITS_MS, GroupRules, TopicRules
@@ -67,9 +66,8 @@ class TopicPolicy:
 
     @property
     def deletes(self) -> bool:
-        """Whether it lets records be deleted: it enables the topic, and not as a trial. True where
-        that is not known."""
-        return bool(self.enabled) and self.dry_run is not True
+        """Whether it lets records be deleted: it enables the topic, and not as a trial."""
+        return self.enabled and not self.dry_run
 
     @property
     def counts_everybody(self) -> bool:
@@ -319,15 +317,8 @@ def sentence(policy: TopicPolicy) -> str:
     """What it means."""
     if not policy.enabled:
         return "not enabled, so nothing is deleted."
-    parts = (_said(setting, setting.of(policy)) for setting in SETTINGS)
+    parts = (setting.says(setting.of(policy)) for setting in SETTINGS)
     return "; ".join(part for part in parts if part) + "."
-
-
-def _said(setting: PolicySetting, value: Any) -> str | None:
-    if not isinstance(value, Unknown):
-        return setting.says(value)
-    key, written, _ = _in_words(setting, value, value)
-    return f"{key} is {written}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,7 +339,7 @@ def changes(before: TopicPolicy, after: TopicPolicy) -> tuple[Change, ...]:
     return tuple(
         Change(
             *_in_words(setting, old, new),
-            _effect(setting, old, new)
+            setting.effect(old, new)
             if deleting == 2 or (deleting and setting.attribute in ("enabled", "dry_run"))
             else Effect.NONE,
         )
@@ -358,30 +349,11 @@ def changes(before: TopicPolicy, after: TopicPolicy) -> tuple[Change, ...]:
     )
 
 
-def _effect(setting: PolicySetting, old: Any, new: Any) -> Effect:
-    unknown = isinstance(old, Unknown) or isinstance(new, Unknown)
-    return Effect.UNKNOWN if unknown else setting.effect(old, new)
-
-
 def _in_words(setting: PolicySetting, old: Any, new: Any) -> tuple[str, Any, Any]:
     """The setting's key, and both values under it: a retention in a unit that suits both."""
     key, is_retention, _ = setting.key.rpartition(".ms")
     for unit, unit_ms in reversed(RETENTION_UNITS_MS.items()) if is_retention else ():
-        if all(_fits(value, unit, unit_ms) for value in (old, new)):
-            return f"{key}.{unit}", _in_unit(old, unit, unit_ms), _in_unit(new, unit, unit_ms)
-    before, after = (
-        value if isinstance(value, Unknown) else setting.written(value) for value in (old, new)
-    )
-    return setting.key, before, after
-
-
-def _fits(retention: Any, unit: str, unit_ms: int) -> bool:
-    if isinstance(retention, Unknown):
-        return retention.endswith(f" {unit}")
-    return retention is None or retention % unit_ms == 0
-
-
-def _in_unit(retention: Any, unit: str, unit_ms: int) -> Any:
-    if isinstance(retention, Unknown):
-        return retention.removesuffix(f" {unit}")
-    return None if retention is None else retention // unit_ms
+        if all(value is None or value % unit_ms == 0 for value in (old, new)):
+            before, after = (None if value is None else value // unit_ms for value in (old, new))
+            return f"{key}.{unit}", before, after
+    return setting.key, setting.written(old), setting.written(new)

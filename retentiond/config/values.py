@@ -9,6 +9,7 @@ import difflib
 import os
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -355,8 +356,23 @@ def is_unknown(value: object) -> bool:
             return isinstance(value, Unknown)
 
 
-def reads(read: Callable[[object], object]) -> WrapValidator:
-    """How a setting's value is read. One that is not known stays as it is written."""
+def reads(read: Callable[[object], object]) -> BeforeValidator:
+    """How a value is read that is no text: it must be known."""
+
+    def known(value: object) -> object:
+        if isinstance(value, Scalar) and value.unknown:
+            written = shown(replace(value, substituted=False))
+            raise refused(
+                f"without secrets only a text may be a reference such as {written}; write this "
+                "value out, or check the file where its variables and secret files are"
+            )
+        return read(value)
+
+    return BeforeValidator(known)
+
+
+def reads_text(read: Callable[[object], object]) -> WrapValidator:
+    """How a text is read. One that is not known stays as it is written."""
 
     def validate(value: object, check: ValidatorFunctionWrapHandler) -> object:
         if isinstance(value, Scalar) and value.unknown:
@@ -367,10 +383,8 @@ def reads(read: Callable[[object], object]) -> WrapValidator:
 
 
 def writes(write: Callable[[Any], str]) -> PlainSerializer:
-    """How a setting's value is written. One that is not known stays as it is written."""
-    return PlainSerializer(
-        lambda value: value if isinstance(value, Unknown) else write(value), return_type=str
-    )
+    """How a setting's value is written."""
+    return PlainSerializer(write, return_type=str)
 
 
 # What settings may hold. A text is taken as it is written: a group named 123 needs no quotes.
@@ -383,28 +397,30 @@ def _text_like(pattern: str) -> dict[str, Any]:
     return _ANY_TEXT | {"pattern": rf"^({pattern})$|\$\{{"}
 
 
-AnyText = Annotated[str, reads(_text), WithJsonSchema(_ANY_TEXT)]
-Text = Annotated[str, reads(filled), WithJsonSchema(_FILLED_TEXT)]
-Name = Annotated[str, reads(_name), WithJsonSchema(_FILLED_TEXT)]
-NotBlank = Annotated[str, reads(not_blank)]
+AnyText = Annotated[str, reads_text(_text), WithJsonSchema(_ANY_TEXT)]
+Text = Annotated[str, reads_text(filled), WithJsonSchema(_FILLED_TEXT)]
+Name = Annotated[str, reads_text(_name), WithJsonSchema(_FILLED_TEXT)]
+NotBlank = Annotated[str, reads_text(not_blank)]
 TextOrNull = Annotated[
     Annotated[str, WithJsonSchema(_FILLED_TEXT)] | None,
-    reads(lambda value: None if is_null(value) else filled(value)),
+    reads_text(lambda value: None if is_null(value) else filled(value)),
 ]
-Folder = Annotated[Path, reads(_folder), WithJsonSchema(_FILLED_TEXT)]
-LocalFolder = Annotated[Path, reads(_local_folder), WithJsonSchema(_text_like(_LOCAL_PLACE))]
-SparkMaster = Annotated[str, reads(_master), WithJsonSchema(_text_like(_MASTER))]
+Folder = Annotated[Path, reads_text(_folder), WithJsonSchema(_FILLED_TEXT)]
+LocalFolder = Annotated[Path, reads_text(_local_folder), WithJsonSchema(_text_like(_LOCAL_PLACE))]
+SparkMaster = Annotated[str, reads_text(_master), WithJsonSchema(_text_like(_MASTER))]
 LocalFileOrAddress = Annotated[
     str,
-    reads(_local_file_or_address),
+    reads_text(_local_file_or_address),
     WithJsonSchema(_text_like(f"{_LOCAL_PLACE}|{_ADDRESS}")),
 ]
 FolderOrStore = Annotated[
     Annotated[str, WithJsonSchema(_FILLED_TEXT)] | None,
-    reads(lambda value: None if is_null(value) else _folder_or_store(value)),
+    reads_text(lambda value: None if is_null(value) else _folder_or_store(value)),
 ]
 File = Folder
-BcryptHash = Annotated[str, reads(_bcrypt_hash), WithJsonSchema(_text_like(_BCRYPT_HASH.pattern))]
+BcryptHash = Annotated[
+    str, reads_text(_bcrypt_hash), WithJsonSchema(_text_like(_BCRYPT_HASH.pattern))
+]
 _WrittenRegex = Annotated[
     Pattern, writes(lambda regex: regex.pattern), WithJsonSchema(_FILLED_TEXT)
 ]
@@ -414,7 +430,7 @@ _CountingRegex = Annotated[_WrittenRegex, reads(lambda value: _regex(value, any_
 CountingPatterns = Annotated[
     tuple[_CountingRegex, ...], BeforeValidator(_patterns), Field(json_schema_extra={"minItems": 1})
 ]
-TopicName = Annotated[str, reads(_topic_name), WithJsonSchema(_text_like(_TOPIC_NAME.pattern))]
+TopicName = Annotated[str, reads_text(_topic_name), WithJsonSchema(_text_like(_TOPIC_NAME.pattern))]
 _WrittenDuration = Annotated[
     int,
     writes(format_duration),

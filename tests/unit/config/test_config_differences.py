@@ -28,7 +28,7 @@ STAGE, SECRET = r"stage\..*", r"stage\.secret\..*"
 Entry = dict[str, Any]
 
 
-def pattern(text: str, enable: bool | str | None = True, **settings: Any) -> Entry:
+def pattern(text: str, enable: bool | None = True, **settings: Any) -> Entry:
     """``enable`` None: unset; ``hours`` is short for the consumed retention."""
     entry = {"pattern": text} if enable is None else {"pattern": text, ENABLE: enable}
     return entry | {HOURS if key == "hours" else key: value for key, value in settings.items()}
@@ -101,43 +101,6 @@ def test_a_pattern_that_does_not_enable_and_one_that_switches_off_differ(
         type(None),
     }
     assert told(old, new) == [(SECRET, ENABLE, before, after, "unknown")]
-
-
-@pytest.mark.parametrize(
-    "vague", [{"except": ["${SKIP}"], "hours": 1}, {"hours": "${HOURS}"}], ids=["except", "value"]
-)
-def test_a_topic_that_a_vague_pattern_may_match_follows_nobody_knows_what(
-    vague: dict[str, Any],
-) -> None:
-    patterns = [pattern(r"orders\..*", **vague), pattern(r"clicks\..*", hours=1)]
-    audit = {"name": "orders.audit", ENABLE: True, HOURS: 24}
-    without, having = config(*patterns), config(*patterns, audit)
-    assert effects(without, having) == effects(having, without) == {"unknown"}
-    clicks = {"name": "clicks.audit", ENABLE: True, HOURS: 24}
-    assert effects(without, config(*patterns, clicks)) == {"later"}
-
-
-def test_values_that_are_not_known_may_be_equal_or_not() -> None:
-    other = pattern(".*b", hours="${H}")
-    assert effects(
-        config(other, pattern("a.*", hours=2)), config(other, pattern("a.*", hours=1))
-    ) == {"unknown"}
-    equal = pattern("a.*", hours="${H}")
-    assert effects(config(other, equal), config(other, equal | {"allow_compacted": True})) == {
-        "unknown"
-    }
-    unknown, known = pattern("${P}", hours=1), pattern(r"b\..*", hours=2)
-    assert (r"b\..*", ENABLE, False, True, "unknown") in told(
-        config(unknown), config(unknown, known)
-    )
-
-
-def test_to_switch_off_by_a_value_that_is_not_known_is_a_change() -> None:
-    said, unset = (
-        config(pattern("a.*", enable), defaults={ENABLE: "${E}"}) for enable in ("${E}", None)
-    )
-    assert told(said, unset) == [("a.*", ENABLE, "${E}", None, "unknown")]
-    assert told(said, said) == []
 
 
 @pytest.mark.parametrize("names", [("orders", "${X}"), ("${X}", "orders"), ("${X}", "${Y}")])
