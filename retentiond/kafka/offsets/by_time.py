@@ -26,9 +26,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from retentiond.formatting import MINUTE_MS
 from retentiond.kafka.interface import AGE_NOT_YET_KNOWN
@@ -54,27 +54,26 @@ def offsets_at(
     """``look_up`` asks the brokers for times, ``newest`` for the largest timestamps that they
     have; -1: there is none; a `Failure`, or nothing: it is not known."""
     found = look_up(timestamps_ms)
-    none_young = {at: timestamps_ms[at] for at, offset in found.items() if offset is None}
-    if not none_young:
-        return found
-    stamps = newest(none_young)
-    doubtful = {
-        at: time_ms for at, time_ms in none_young.items() if not _is_older(stamps.get(at), time_ms)
-    }
-    again = look_up(doubtful) if doubtful else {}  # a record may have come since
-    return found | {
-        at: _why_not(stamps.get(at)) if offset is None else offset for at, offset in again.items()
-    }
+    hidden = _hidden(found, timestamps_ms, newest)
+    # A record may have come since.
+    again = look_up({at: timestamps_ms[at] for at in hidden}) if hidden else {}
+    return found | {at: hidden[at] if offset is None else offset for at, offset in again.items()}
 
 
-def _why_not(newest_ms: object) -> Failure:
-    """Why "none is that young" does not count."""
-    return newest_ms if isinstance(newest_ms, Failure) else AGE_IS_HIDDEN
-
-
-def _is_older(newest_ms: object, than_ms: int) -> bool:
-    """False where it is not known."""
-    return isinstance(newest_ms, int) and newest_ms < than_ms
+def _hidden(
+    found: Found,
+    timestamps_ms: Mapping[TopicPartition, int],
+    newest: Callable[[Collection[TopicPartition]], Mapping[TopicPartition, object]],
+) -> dict[TopicPartition, Failure]:
+    """The partitions of which "none is that young" does not count, and why."""
+    none_young = [at for at, offset in found.items() if offset is None]
+    stamps = newest(none_young) if none_young else {}
+    hidden = {}
+    for at in none_young:
+        newest_ms = stamps.get(at)
+        if not isinstance(newest_ms, int) or newest_ms >= timestamps_ms[at]:
+            hidden[at] = newest_ms if isinstance(newest_ms, Failure) else AGE_IS_HIDDEN
+    return hidden
 
 
 PARTITIONS_AT_ONCE = 4
@@ -95,9 +94,6 @@ QUEUE_IS_FULL = "UNKNOWN"
 
 SEARCH_STEPS_MS = tuple(15 * MINUTE_MS * 4**step for step in range(8))
 """How much earlier is asked about where a bound is sought: a quarter of an hour to 170 days."""
-
-HALVINGS = 4
-"""How often in a call what is left between two times is halved; the next call goes on with it."""
 
 AGE_UNPROVEN = Failure(
     "AGE_HIDDEN",
@@ -124,7 +120,6 @@ class BrokerQueries:
     logs: Callable[[Collection[TopicPartition]], Mapping[TopicPartition, Log | None]]
     log_starts: Callable[[Collection[TopicPartition]], Mapping[TopicPartition, int | Failure]]
     local_starts: Callable[[Collection[TopicPartition]], Mapping[TopicPartition, int | Failure]]
-    ends: Callable[[Collection[TopicPartition]], Mapping[TopicPartition, int | Failure]]
     newest: Callable[[Collection[TopicPartition]], Mapping[TopicPartition, object]]
     in_small_requests: Callable[[Mapping[TopicPartition, int]], Found]
 
@@ -138,19 +133,14 @@ class _Known:
     offset: int
 
 
-class _Bounds(NamedTuple):
-    log_start: int
-    local_start: int
-    end: int
-
-
 class TieredLookups:
-    """Remembers what was found; not thread-safe."""
+    """Remembers what was found; not thread-safe. ``_steps``: with which of `SEARCH_STEPS_MS` the
+    next search begins."""
 
     def __init__(self) -> None:
         self._known: dict[TopicPartition, _Known] = {}
         self._asked_at: dict[TopicPartition, float] = {}
-        self._windows: dict[TopicPartition, _Window | None] = {}
+        self._steps: dict[TopicPartition, int] = {}
 
     def offsets_at(self, times_ms: Mapping[TopicPartition, int], ask: BrokerQueries) -> Found:
         """The offset of the first record at or after each time; where that can't be proven, a lower
@@ -190,7 +180,7 @@ class TieredLookups:
     def keep(self, listed: Collection[str]) -> None:
         """Nothing is remembered of partitions of other topics."""
         topics = frozenset(listed)
-        for remembered in (self._known, self._asked_at, self._windows):
+        for remembered in (self._known, self._asked_at, self._steps):
             for at in [at for at in remembered if at.topic not in topics]:
                 del remembered[at]
 
@@ -205,108 +195,59 @@ class TieredLookups:
     def _look_up(
         self, times_ms: Mapping[TopicPartition, int], ask: BrokerQueries, until: float
     ) -> Found:
+        starts, local_starts = ask.log_starts(times_ms), ask.local_starts(times_ms)
         answers: Found = {}
-        figures: dict[TopicPartition, list[int]] = {at: [] for at in times_ms}
-        for read in (ask.log_starts, ask.local_starts, ask.ends):
-            for at, figure in read(list(figures)).items():
-                if isinstance(figure, Failure):
-                    answers[at] = figure
-                    del figures[at]
-                else:
-                    figures[at].append(figure)
-        bounds = {at: _Bounds(*each) for at, each in figures.items()}
-        answers |= _patiently({at: times_ms[at] for at in bounds}, ask, until)
+        remote_ends: dict[TopicPartition, int] = {}  # where deleted records may hide others
+        for at in times_ms:
+            log_start, local_start = starts[at], local_starts[at]
+            if isinstance(log_start, Failure) or isinstance(local_start, Failure):
+                answers[at] = log_start if isinstance(log_start, Failure) else local_start
+            elif 0 < log_start < local_start:
+                remote_ends[at] = local_start
+        readable = {at: time_ms for at, time_ms in times_ms.items() if at not in answers}
+        answers |= _patiently(readable, ask, until)
         doubtful = {
-            at: times_ms[at]
-            for at, (log_start, local_start, _) in bounds.items()
-            if 0 < log_start < local_start and _is_local(answers[at], local_start)
+            at: local_start
+            for at, local_start in remote_ends.items()
+            if at in readable and _is_local(answers[at], local_start)
         }
-        for at, bound in self._proven(doubtful, bounds, ask, until).items():
-            if isinstance(bound, Failure) or bound < bounds[at].local_start:
+        for at, bound in self._proven(times_ms, doubtful, ask, until).items():
+            if isinstance(bound, Failure) or bound < doubtful[at]:
                 answers[at] = bound
-        none_young = [at for at in bounds if answers[at] is None]
-        newest = ask.newest(none_young) if none_young else {}
-        for at in none_young:
-            stamp = newest.get(at)
-            if not isinstance(stamp, int) or stamp >= times_ms[at]:
-                answers[at] = AGE_IS_HIDDEN
-        return answers
+        return answers | _hidden(answers, times_ms, ask.newest)
 
     def _proven(
         self,
         times_ms: Mapping[TopicPartition, int],
-        bounds: Mapping[TopicPartition, _Bounds],
+        local_starts: Mapping[TopicPartition, int],
         ask: BrokerQueries,
         until: float,
     ) -> dict[TopicPartition, int | Failure]:
-        """Up to where the remote parts are surely older, by asking about earlier times. A search
-        that finds no end now goes on with the next call."""
-        proven: dict[TopicPartition, int | Failure] = dict.fromkeys(times_ms, AGE_PENDING)
-        searches = {at: _search(each, self._windows.get(at)) for at, each in times_ms.items()}
-        steps = {at: step for at, search in searches.items() if (step := next(search, None))}
-        while steps and time.monotonic() < until:
-            answers = _patiently({at: step.probe_ms for at, step in steps.items()}, ask, until)
-            steps = {}
-            for at, answer in answers.items():
+        """Up to where the remote parts are surely older, by asking about earlier times until the
+        answer is remote. ``local_starts``: where they end. The next call goes on with a search that
+        the time cuts off."""
+        proven: dict[TopicPartition, int | Failure] = dict.fromkeys(local_starts, AGE_PENDING)
+        left = {at: self._steps.get(at, 0) for at in local_starts}
+        while left and time.monotonic() < until:
+            probes = {at: times_ms[at] - SEARCH_STEPS_MS[step] for at, step in left.items()}
+            answers = _patiently(
+                {at: probe for at, probe in probes.items() if probe > 0}, ask, until
+            )
+            for at, step in [*left.items()]:
+                answer = answers.get(at)
                 if isinstance(answer, Failure):  # one that is slow now is not asked on and on
-                    continue
-                is_remote = answer is not None and answer < bounds[at].local_start
-                if answer is not None and is_remote:
-                    before = proven[at]
-                    proven[at] = max(0 if isinstance(before, Failure) else before, answer + 1)
-                try:
-                    steps[at] = searches[at].send(is_remote)
-                    self._windows[at] = steps[at].window
-                except StopIteration as end:
-                    self._windows[at] = end.value
-                    if proven[at] is AGE_PENDING:
-                        proven[at] = AGE_UNPROVEN
+                    del left[at]
+                elif answer is not None and answer < local_starts[at]:
+                    proven[at] = answer + 1
+                    self._steps[at] = max(0, step - 1)  # records go to remote storage meanwhile
+                    del left[at]
+                elif at in answers and step + 1 < len(SEARCH_STEPS_MS):
+                    self._steps[at] = left[at] = step + 1
+                else:
+                    proven[at] = AGE_UNPROVEN
+                    self._steps[at] = 0
+                    del left[at]
         return proven
-
-
-class _Window(NamedTuple):
-    """Times: the answer to ``hit_ms`` was remote, None: to none yet; that to ``missed_ms`` was
-    not."""
-
-    hit_ms: int | None
-    missed_ms: int
-
-
-class _Step(NamedTuple):
-    """The time to ask about next, and how far the search has come."""
-
-    probe_ms: int
-    window: _Window
-
-
-def _search(before_ms: int, last: _Window | None) -> Generator[_Step, bool, _Window | None]:
-    """Which times to ask about, so that the answer comes close to the remote part's end; it is
-    sent whether an answer was remote. It begins where the ``last`` search ended."""
-    if last is None or last.missed_ms >= before_ms:
-        last = _Window(None, before_ms)
-    hit, missed = None, last.missed_ms
-    if last.hit_ms is not None:
-        if (yield _Step(missed, last)):
-            hit, missed = missed, before_ms
-        elif (yield _Step(last.hit_ms, last)):
-            hit = last.hit_ms
-    earlier = [probe for step in SEARCH_STEPS_MS if 0 < (probe := before_ms - step) < missed]
-    for probe in earlier if hit is None else ():
-        if (yield _Step(probe, _Window(None, missed))):
-            hit = probe
-            break
-        missed = probe
-    if hit is None:
-        return None
-    for _ in range(HALVINGS):
-        middle = (hit + missed) // 2
-        if middle in (hit, missed):
-            break
-        if (yield _Step(middle, _Window(hit, missed))):
-            hit = middle
-        else:
-            missed = middle
-    return _Window(hit, missed)
 
 
 def _is_local(answer: int | Failure | None, local_start: int) -> bool:

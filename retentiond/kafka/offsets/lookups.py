@@ -134,7 +134,6 @@ class Offsets:
             logs=self._logs,
             log_starts=partial(self.offsets, bound=OffsetBound.LOG_START),
             local_starts=partial(self.offsets, bound=OffsetBound.LOCAL_START),
-            ends=partial(self.offsets, bound=OffsetBound.HIGH_WATERMARK),
             newest=self._newest,
             in_small_requests=partial(
                 self._by_time,

@@ -18,7 +18,7 @@ HOUR_MS = 3_600_000
 
 NOW_MS = 10_000 * HOUR_MS
 
-LOG_START, LOCAL_START, END = 10, 100, 200
+LOG_START, LOCAL_START = 10, 100
 
 
 class Tier:
@@ -66,7 +66,6 @@ class Tier:
             logs=logs,
             log_starts=everywhere(LOG_START),
             local_starts=everywhere(LOCAL_START),
-            ends=everywhere(END),
             newest=everywhere(NOW_MS),
             in_small_requests=self.in_small_requests,
         )
@@ -153,6 +152,6 @@ def test_of_topics_that_are_not_listed_any_more_nothing_is_remembered(
     assert tier.asked.total() == asked
 
     lookups.keep({"orders"})
-    assert {**lookups._known, **lookups._asked_at, **lookups._windows} == {}
+    assert {**lookups._known, **lookups._asked_at, **lookups._steps} == {}
     assert call(lookups, tier, 4) == found
     assert tier.asked.total() > asked
