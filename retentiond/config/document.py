@@ -3,7 +3,7 @@
 A scalar stays as it was written until a setting says what it expects, so nothing is guessed: ``on``
 is no boolean, ``1:30`` is no number, ``0123`` keeps its zero. PyYAML's own constructors read YAML
 1.1, keep the last of two equal keys and follow tags and aliases anywhere; in a file that decides
-what is deleted each of these is an error instead.
+what is deleted each of these is an error instead, and so are anchors.
 
 What comes from outside is text, never YAML, and is not searched again: a password may hold
 any character. It is never shown. ``$${`` is a plain ``${``.
@@ -25,10 +25,6 @@ from retentiond.errors import ConfigError
 # A configuration is five levels deep. PyYAML's C composer recurses without a limit and takes
 # the process down (SIGSEGV) on a file of brackets, so depth is measured on events before it.
 _MOST_LEVELS = 50
-
-# 10,000 topic entries with all their settings are about 150,000 values. Aliases of aliases
-# multiply without end.
-_MOST_VALUES = 500_000
 
 _PLAIN, _UNTAGGED = "plain", "untagged"
 
@@ -70,7 +66,7 @@ class _Loader(getattr(yaml, "CBaseLoader", yaml.BaseLoader)):  # type: ignore[mi
 def read_document(text: str) -> Tree | None:
     """The file's tree, None where it holds nothing. Raises ConfigError with line or path."""
     root = _compose(text)
-    return None if root is None else _Walk().tree(root, ())
+    return None if root is None else _tree(root, ())
 
 
 def plain(tree: Tree | None) -> Any:
@@ -95,7 +91,7 @@ def _compose(text: str) -> yaml.Node | None:
             "remove it, or write it as an escape between double quotes"
         )
     try:
-        _refuse_depth(text)
+        _refuse_depth_and_aliases(text)
         root: yaml.Node | None = yaml.compose(text, Loader=_Loader)
     except yaml.MarkedYAMLError as exc:
         problem = ", ".join(part for part in (exc.context, exc.problem) if part)
@@ -105,9 +101,15 @@ def _compose(text: str) -> yaml.Node | None:
     return root
 
 
-def _refuse_depth(text: str) -> None:
+def _refuse_depth_and_aliases(text: str) -> None:
     depth = 0
     for event in yaml.parse(text, Loader=_Loader):
+        if isinstance(event, yaml.NodeEvent) and event.anchor is not None:
+            raise ConfigError(
+                f"{_place(event.start_mark)}: anchors (&) and aliases (*) are not supported; write "
+                "the value out, put what all topics share under defaults, or quote a text that "
+                "starts with * or &"
+            )
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):
@@ -122,46 +124,23 @@ def _place(mark: Any) -> str:
     return f"line {mark.line + 1}, column {mark.column + 1}"
 
 
-class _Walk:
-    """One pass over the nodes, which counts what aliases multiply."""
-
-    def __init__(self) -> None:
-        self._values = 0
-        self._open: set[int] = set()  # ids of the collections that the walk is inside of
-
-    def tree(self, node: yaml.Node, at: _Path) -> Tree:
-        _refuse_tag(node, at)
-        self._values += 1
-        if self._values > _MOST_VALUES or len(self._open) > _MOST_LEVELS:
+def _tree(node: yaml.Node, at: _Path) -> Tree:
+    _refuse_tag(node, at)
+    if isinstance(node, yaml.ScalarNode):
+        return Scalar(node.value, plain=node.tag == _PLAIN)
+    if not isinstance(node, yaml.MappingNode):
+        return [_tree(child, (*at, index)) for index, child in enumerate(node.value)]
+    mapping: dict[str, Tree] = {}
+    lines: dict[str, int] = {}
+    for key_node, value_node in node.value:
+        key, line = _key(key_node, at), key_node.start_mark.line + 1
+        if key in mapping:
             raise ConfigError(
-                "the aliases multiply too far: expected at most "
-                f"{_MOST_VALUES:,} values and {_MOST_LEVELS} nested levels",
-                path=dotted(at),
+                f"this key is given twice, in lines {lines[key]} and {line}; keep one of them",
+                path=dotted((*at, key)),
             )
-        if isinstance(node, yaml.ScalarNode):
-            return Scalar(node.value, plain=node.tag == _PLAIN)
-        if id(node) in self._open:
-            raise ConfigError("this alias contains itself; write the value out", path=dotted(at))
-        self._open.add(id(node))
-        try:
-            if isinstance(node, yaml.MappingNode):
-                return self._mapping(node, at)
-            return [self.tree(child, (*at, index)) for index, child in enumerate(node.value)]
-        finally:
-            self._open.remove(id(node))
-
-    def _mapping(self, node: yaml.MappingNode, at: _Path) -> dict[str, Tree]:
-        mapping: dict[str, Tree] = {}
-        lines: dict[str, int] = {}
-        for key_node, value_node in node.value:
-            key, line = _key(key_node, at), key_node.start_mark.line + 1
-            if key in mapping:
-                raise ConfigError(
-                    f"this key is given twice, in lines {lines[key]} and {line}; keep one of them",
-                    path=dotted((*at, key)),
-                )
-            mapping[key], lines[key] = self.tree(value_node, (*at, key)), line
-        return mapping
+        mapping[key], lines[key] = _tree(value_node, (*at, key)), line
+    return mapping
 
 
 def _key(node: yaml.Node, at: _Path) -> str:

@@ -47,7 +47,7 @@ def _literal(value: Any) -> Any:
     """``${`` would be substituted when the file is read."""
     if isinstance(value, str):
         return value.replace("${", "$${")
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [_literal(each) for each in value]
     if isinstance(value, dict):
         return {_literal(key): _literal(each) for key, each in value.items()}

@@ -11,8 +11,9 @@ from retentiond.kafka.settings.properties import CONFLUENT_ONLY, PROPERTIES, USU
 HEAD = """# Configuration
 
 The configuration is one YAML file. retentiond reads it strictly: an unknown or duplicate key, a
-wrong unit or an invalid regular expression is an error that names the path of the key. Policies may
-be in [files of their own](policies.md#files-of-teams).
+wrong unit or an invalid regular expression is an error that names the path of the key. YAML's tags,
+anchors, aliases and merge keys are errors, too. Policies may be in
+[files of their own](policies.md#files-of-teams).
 
 - `retentiond check` says in words what a file means. It connects to nothing.
 - `retentiond check --example` prints `config/retentiond.yaml`, which explains every setting.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,8 @@ def pattern(text: str, enable: bool | None = True, **settings: Any) -> Entry:
 
 
 def config(*entries: Entry, **more: Any) -> Config:
-    text = MINIMAL + yaml.safe_dump({"topics": list(entries)} | more)
+    written = json.dumps({"topics": list(entries)} | more)
+    text = MINIMAL + yaml.safe_dump(json.loads(written))  # without aliases
     return parse(text, None, Path())
 
 
