@@ -1,44 +1,27 @@
-"""What the JVM is started with: retentiond's options, `spark.conf`'s, and those that the platform
-gives to every Java.
+"""What the JVM is started with: retentiond's options, and `spark.conf`'s.
 
-A platform sets them by variables (an agent, a trust store, a collector). Spark's launch script
-starts a small JVM first, which would take them too, and its output is the command that follows:
-`-Xms256m` ends that JVM, and an agent's line garbles the command. So no JVM sees the variables, and
-the real one gets their options. Memory and its collector are left out: `spark.driver.memory` and
-`spark.driver.extraJavaOptions` set these, and Java refuses two collectors.
+A platform gives options to every Java by variables. Spark's launch script starts a small JVM first,
+which would take them too, and its output is the command that follows: `-Xms256m` ends that JVM, and
+an agent's line garbles the command. So no JVM of retentiond's sees the variables.
 """
 
 from __future__ import annotations
 
 import os
 import pwd
-import re
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 DEFAULT_OPTIONS = "spark.driver.defaultJavaOptions"
 
-OPTIONS_BEFORE_COMMAND_LINE = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
-"""The variables whose options Java puts before those of a command line, in this order."""
-
-OPTIONS_AFTER_COMMAND_LINE = "_JAVA_OPTIONS"
-"""The one whose options come last, and so win."""
-
-VARIABLES = (*OPTIONS_BEFORE_COMMAND_LINE, OPTIONS_AFTER_COMMAND_LINE)
+VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 
 OTHER_VARIABLES = ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS", "OPENJ9_JAVA_OPTIONS")
 """They reach Java in ways of their own, and stay as they are."""
-
-MEMORY = re.compile(
-    r"-X?m[snx]\d.*|-XX:[+-](Use\w*GC|AggressiveHeap)"
-    r"|-XX:((Initial|Min|Max|Soft)\w*(Heap|RAM)|(Max)?NewSize)\w*=.*"
-)
-"""Options of the heap's size, and of its collector."""
 
 LOGGING = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
 
@@ -53,55 +36,12 @@ ESCAPES_IN_QUOTES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": 
 """Escapes for an argument in quotes, in a file of arguments for Java."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlatformOptions:
-    """``first`` and ``last``: before and after all others. ``files``: of further options, which
-    Java reads only where a command line names them. ``left_out``: those of memory. ``variables``:
-    which are set."""
-
-    first: tuple[str, ...] = ()
-    last: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
-    left_out: tuple[str, ...] = ()
-    variables: tuple[str, ...] = ()
-
-
-def platform_options(environment: Mapping[str, str]) -> PlatformOptions:
-    """Raises ValueError, which names the variable, where a quotation has no end."""
-    given = {name: _split(name, environment[name]) for name in VARIABLES if environment.get(name)}
-    first = [option for name in OPTIONS_BEFORE_COMMAND_LINE for option in given.get(name, ())]
-    last = given.get(OPTIONS_AFTER_COMMAND_LINE, [])
-    return PlatformOptions(
-        first=tuple(each for each in first if _is_passed_on(each)),
-        last=tuple(each for each in last if _is_passed_on(each)),
-        files=tuple(each for each in (*first, *last) if each.startswith("@")),
-        left_out=tuple(each for each in (*first, *last) if MEMORY.fullmatch(each)),
-        variables=tuple(given),
-    )
-
-
-def _is_passed_on(option: str) -> bool:
-    return not (option.startswith("@") or MEMORY.fullmatch(option))
-
-
-def _split(name: str, text: str) -> list[str]:
-    """Splits as Java does: at blanks outside of quotations, in which nothing is escaped."""
-    parts = shlex.shlex(text, posix=True, punctuation_chars=False)
-    parts.whitespace_split, parts.escape, parts.commenters = True, "", ""
-    try:
-        return list(parts)
-    except ValueError as error:
-        raise ValueError(f"{name} has a quotation without an end") from error
-
-
 def without_variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment for a process that gets the options otherwise, or gets none."""
+    """The environment for a JVM."""
     return {name: value for name, value in environment.items() if name not in VARIABLES}
 
 
-def java_arguments(
-    conf: Mapping[str, str], folder: Path, platform: PlatformOptions
-) -> Iterator[str]:
+def java_arguments(conf: Mapping[str, str], folder: Path) -> Iterator[str]:
     """All of them, in Java's order: of two that contradict each other it takes the last. ``folder``
     is for its temporary files, and the home of a user who has none.
 
@@ -110,13 +50,11 @@ def java_arguments(
     given = " ".join(conf[name] for name in (DEFAULT_OPTIONS, JAVA_OPTIONS) if name in conf)
     if not has_name():
         yield from (f"-Duser.home={folder}", f"-Duser.name={user_name()}")
-    yield from platform.first
     yield f"{TEMPORARY_FILES}{folder}"
     for option in shlex.split(f"{given} {archived_classes(given)} {LOGGING}"):
         if option.startswith("-Xmx"):
             raise ValueError(f"{JAVA_OPTIONS} sets -Xmx, which is spark.driver.memory's to set")
         yield option
-    yield from platform.last
 
 
 def has_name() -> bool:

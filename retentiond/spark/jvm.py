@@ -36,11 +36,9 @@ from retentiond.spark.java_options import (
     DEFAULT_OPTIONS,
     JAVA_OPTIONS,
     OTHER_VARIABLES,
-    VARIABLES,
     argument_file,
     has_name,
     java_arguments,
-    platform_options,
     user_name,
     without_variables,
 )
@@ -132,7 +130,6 @@ class Jvm:
         )
         self._listener.start()
         try:
-            self._platform = platform_options(os.environ)
             submit = [
                 *(f"{_spark_home(environment)}/bin/spark-submit", "--load-spark-defaults"),
                 *("--properties-file", self._written_settings(conf)),
@@ -199,12 +196,11 @@ class Jvm:
 
         Raises ValueError for options that are none.
         """
-        arguments = java_arguments(conf, self._folder, self._platform)
+        arguments = java_arguments(conf, self._folder)
         file = self._written(OPTIONS, argument_file(arguments))
-        files = shlex.join((*self._platform.files, f"@{file}"))
         is_short = len(str(self._folder)) + SOCKET_NAME_LENGTH <= LONGEST_SOCKET_PATH
         sockets = {} if is_short else {SOCKET_DIR: "/tmp"}
-        settings = {**sockets, **conf, DEFAULT_OPTIONS: "", JAVA_OPTIONS: files}
+        settings = {**sockets, **conf, DEFAULT_OPTIONS: "", JAVA_OPTIONS: shlex.quote(f"@{file}")}
         return self._written(SETTINGS, "".join(starmap(_property, settings.items())))
 
     def _written(self, name: str, text: str) -> str:
@@ -217,8 +213,8 @@ class Jvm:
         self._owned.remove()
 
     def _not_started(self, error: Exception) -> SparkUnavailable:
-        named = dict.fromkeys((*VARIABLES, *OTHER_VARIABLES, *heeded_variables(os.environ)))
-        reaching = [each for each in named if os.environ.get(each)]
+        named = (*OTHER_VARIABLES, *heeded_variables(os.environ))
+        reaching = [each for each in dict.fromkeys(named) if os.environ.get(each)]
         also = "".join(f", and at the variable {each}, which reaches it too" for each in reaching)
         said = say_wrong(os.environ)
         return SparkUnavailable(

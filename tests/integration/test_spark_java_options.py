@@ -9,7 +9,7 @@ import pytest
 
 from retentiond.decide.plan import decide
 from retentiond.errors import SparkUnavailable
-from retentiond.spark.java_options import MEMORY, VARIABLES
+from retentiond.spark.java_options import VARIABLES
 from retentiond.spark.session import SparkSessions
 from tests.support.brokers.spark_processes import in_a_process
 from tests.support.builders.guard_readings import healthy
@@ -53,18 +53,17 @@ def test_the_sentence_is_spark_s_own(conf: dict[str, str], reason: str, tmp_path
     assert stderr == ""
 
 
-def plan_with_variables(variables: dict[str, str]) -> tuple[list[str], list[str | None]]:
-    """The options of Java's memory, and properties, of a JVM that has made a plan."""
+def plan_with_variables(variables: dict[str, str]) -> list[str]:
+    """The options of a JVM that has made a plan."""
     os.environ.update(variables)
     sessions = SparkSessions("local[2]", {})
     assert decide(sessions, healthy().snapshot())
     with sessions.use() as session:
         java = session._jvm.java.lang  # type: ignore[union-attr]  # py4j has no types
         given = java.management.ManagementFactory.getRuntimeMXBean().getInputArguments()
-        options = sorted({str(each) for each in given if MEMORY.fullmatch(str(each))})
-        properties = [java.System.getProperty(each) for each in ("of.platform", "in.file")]
+        options = [str(each) for each in given]
     sessions.stop()
-    return options, properties
+    return options
 
 
 REFUSED = (
@@ -78,24 +77,11 @@ REFUSED = (
 def test_java_s_options_of_the_platform_keep_no_plan_from_being_made(
     variable: str, tmp_path: Path
 ) -> None:
-    variables = {variable: f"{REFUSED} '-Dof.platform=a \\b'"}
-    (memory, properties), stderr = in_a_process(tmp_path, plan_with_variables, variables)
+    variables = {variable: f"{REFUSED} '-Dof.platform=a \\b' -javaagent:/nowhere.jar"}
+    options, stderr = in_a_process(tmp_path, plan_with_variables, variables)
 
-    assert properties == ["a \\b", None]
-    assert [each for each in memory if not each.startswith(OWN_MEMORY)] == []
-    assert stderr == ""
-
-
-OWN_MEMORY = ("-Xms64m", "-Xmx1g", "-XX:+UseSerialGC", "-XX:MinHeap", "-XX:MaxHeap")
-
-
-def test_a_file_of_options_that_the_platform_names_is_read(tmp_path: Path) -> None:
-    file = tmp_path / "of the platform"
-    file.write_text("-Din.file=yes\n")
-    variables = {"JDK_JAVA_OPTIONS": f'"@{file}" -Dof.platform=1'}
-    (_, properties), stderr = in_a_process(tmp_path, plan_with_variables, variables)
-
-    assert properties == ["1", "yes"]
+    assert not {*variables[variable].split()}.intersection(options)
+    assert not any("of.platform" in each for each in options)
     assert stderr == ""
 
 
@@ -107,8 +93,6 @@ def start_with_variables(variables: dict[str, str]) -> str:
 @pytest.mark.parametrize(
     ("variables", "reason"),
     [
-        ({"JAVA_TOOL_OPTIONS": "-javaagent:/nowhere.jar"}, "/nowhere.jar"),
-        ({"JDK_JAVA_OPTIONS": '-Da="b'}, "quotation without an end"),
         ({"SPARK_SUBMIT_OPTS": "-XX:+UseG1GC"}, "Multiple garbage collectors selected"),
     ],
 )

@@ -15,7 +15,7 @@ from retentiond.config import Spark
 from retentiond.errors import SparkUnavailable
 from retentiond.formatting import without_parameters
 from retentiond.model import Failure
-from retentiond.spark.java_options import platform_options, without_variables
+from retentiond.spark.java_options import VARIABLES, without_variables
 from retentiond.state.state_dir import holder_of
 from retentiond.tools.doctor.finding import Finding, Level, ok
 
@@ -110,25 +110,15 @@ def try_spark(
 
 
 def check_java_options(master: str, environment: Mapping[str, str]) -> Iterator[Finding]:
-    """No environment variable of the platform gives options to every Java, Spark's included."""
-    if master.startswith(CONNECT):
+    """No environment variable of the platform gives options to every Java."""
+    given = [name for name in VARIABLES if environment.get(name)]
+    if master.startswith(CONNECT) or not given:
         return
-    try:
-        platform = platform_options(environment)
-    except ValueError as error:
-        yield Finding(
-            Level.PROBLEM, "Java", f"{error}: Spark can't start", "correct or unset the variable"
-        )
-        return
-    if not platform.variables:
-        return
-    names = " and ".join(platform.variables)
-    left_out = " ".join(platform.left_out)
+    names = " and ".join(given)
     yield Finding(
         Level.WARNING,
         "Java",
-        f"Spark's JVM gets the options of {names}, which this platform gives to every Java"
-        + (f", but for {left_out}: spark.conf sets its memory and collector" if left_out else ""),
-        f"unset {names} for retentiond; set spark.driver.memory and "
-        "spark.driver.extraJavaOptions in spark.conf instead",
+        f"this platform gives options to every Java in {names}; Spark's JVM does not get them",
+        "if it needs some (an agent, a trust store), set spark.driver.extraJavaOptions in "
+        "spark.conf",
     )

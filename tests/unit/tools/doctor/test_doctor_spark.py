@@ -84,17 +84,10 @@ def test_java_s_options_of_the_platform_are_a_warning_that_says_what_becomes_of_
     given = {"JAVA_TOOL_OPTIONS": "-Xms256m -Da=b", "_JAVA_OPTIONS": "-XX:+UseG1GC"}
     found = only(check_java_options("local[2]", given))
     assert (found.level, found.subject) == (Level.WARNING, "Java")
-    assert "of JAVA_TOOL_OPTIONS and _JAVA_OPTIONS," in found.sentence
-    assert "but for -Xms256m -XX:+UseG1GC:" in found.sentence
+    assert "in JAVA_TOOL_OPTIONS and _JAVA_OPTIONS;" in found.sentence
     assert "-Da=b" not in found.sentence  # it may be a password
     assert list(check_java_options("sc://spark", given)) == []
     assert list(check_java_options("local[2]", {"JAVA_HOME": "/java"})) == []
-
-
-def test_options_that_java_can_t_read_are_a_problem() -> None:
-    found = only(check_java_options("local[2]", {"JDK_JAVA_OPTIONS": "'"}))
-    assert found.level is Level.PROBLEM
-    assert "JDK_JAVA_OPTIONS" in found.sentence
 
 
 class Sessions:
