@@ -416,6 +416,19 @@ def test_a_group_that_is_unreadable_as_a_whole_holds_topics_it_never_touched(
         assert row.detail == "group stranger could not be read (TIMED_OUT: no answer)"
 
 
+def test_of_a_group_that_is_unreadable_as_a_whole_its_own_commit_is_shown_if_there_is_one(
+    spark: SparkSessions,
+) -> None:
+    world = changed(commit(130, "search"))
+    world.groups["search"] = replace(world.groups["search"], failure=LOST)
+    shown = {
+        (row.topic, row.partition): (row.reason, row.binding_group, row.binding_committed_offset)
+        for row in decide(spark, world.snapshot())
+    }
+    assert shown["orders", 0] == (Reason.GROUP_UNREADABLE, "search", 130)
+    assert shown["orders", 1] == (Reason.GROUP_UNREADABLE, "search", 120)
+
+
 def test_while_nothing_is_remembered_nobody_has_vanished(spark: SparkSessions) -> None:
     world = changed(no_commit("search"))
     assert not world.remembered
