@@ -247,7 +247,7 @@ def read_cluster(
         logs = (
             topics
             if isinstance(topics, Failure)
-            else value_or_failure(lambda: read_logs(kafka, topics, now(), executor))
+            else value_or_failure(lambda: read_logs(kafka, topics, executor))
         )
         remembered = value_or_failure(lambda: recall(config.state_dir))
         groups = listing.result()

@@ -117,13 +117,11 @@ class Clocks:
 @dataclass(frozen=True, slots=True)
 class PartitionLog:
     """A partition's log. ``size_bytes``: the size of the largest replica; None if no disk shows
-    one. ``offset_ago``: for each age in milliseconds, the first offset whose record is younger; the
-    high watermark if none is."""
+    one."""
 
     log_start_offset: int
     high_watermark: int
     size_bytes: int | None
-    offset_ago: Mapping[int, int]
 
 
 @dataclass(frozen=True, slots=True)

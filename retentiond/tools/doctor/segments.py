@@ -1,9 +1,8 @@
 """Checks how long deleted records stay on disk in an open segment.
 
 Kafka frees whole segments, and never the open one. A segment is closed once it is full
-(``segment.bytes``), or by the first write after ``segment.ms``. How soon it is full follows from
-the records written lately and from the size of a record. That size is known within bounds only:
-the bytes on disk may include up to one segment of records that are already deleted.
+(``segment.bytes``), or by the first write after ``segment.ms``. A log that is smaller than a
+segment may have only the open one: then nothing is freed there before ``segment.ms`` has passed.
 """
 
 from __future__ import annotations
@@ -19,11 +18,8 @@ from retentiond.errors import RetentiondError
 from retentiond.formatting import (
     DAY_MS,
     HOUR_MS,
-    MINUTE_MS,
     say_about,
     say_bytes,
-    say_duration,
-    say_many,
 )
 from retentiond.gather.topics import EnabledTopic
 from retentiond.kafka.interface import Kafka, OffsetBound
@@ -57,53 +53,14 @@ TIERED = (
 )
 
 
-class OpenFor(NamedTuple):
-    """How long a segment stays open, in milliseconds. ``basis``: on what the figures rest, in
-    words."""
-
-    at_least_ms: int
-    at_most_ms: int
-    basis: str
-
-
-def open_for(log: PartitionLog, segment_bytes: int, segment_ms: int) -> OpenFor | None:
-    """How long the partition's segments stay open; None if it has nothing on disk, as far as is
-    known."""
-    live = log.high_watermark - log.log_start_offset
-    if not live and not log.size_bytes:
-        return None
-    age_ms = next((age for age in AGES_MS if log.offset_ago[age] > log.log_start_offset), None)
-    if not live or age_ms is None:
-        return OpenFor(0, segment_ms, "no record is old enough to tell how fast it fills")
-    written = log.high_watermark - log.offset_ago[age_ms]
-    lately = f"in the last {say_duration(age_ms).removeprefix('1 ')}"
-    if not written:
-        return OpenFor(segment_ms, segment_ms, f"nothing was written {lately}")
-    if not log.size_bytes:
-        return OpenFor(0, segment_ms, "what it takes on disk is not known")
-    dead_at_most = min(segment_bytes, log.size_bytes) if log.log_start_offset else 0
-    segment_at_rate = segment_bytes * live * age_ms / written
-    slowest = log.size_bytes - dead_at_most
-    return OpenFor(
-        min(segment_ms, round(segment_at_rate / log.size_bytes)),
-        min(segment_ms, round(segment_at_rate / slowest)) if slowest else segment_ms,
-        f"by {say_many(written, 'record')} written {lately} and "
-        f"{say_bytes(log.size_bytes)} on disk",
-    )
-
-
 class SlowRoll(NamedTuple):
-    """A topic and the partition whose segments stay open longest."""
+    """A topic whose segments are closed by time. ``largest_bytes``: its largest log; None: it is
+    not known."""
 
     topic: str
-    open: OpenFor
+    largest_bytes: int | None
     segment_bytes: int
     segment_ms: int
-
-    @property
-    def settings(self) -> str:
-        size, time = say_bytes(self.segment_bytes), say_about(self.segment_ms)
-        return f"segment.bytes {size}, segment.ms {time}"
 
 
 def check_segments(
@@ -113,8 +70,7 @@ def check_segments(
 ) -> Iterator[Finding]:
     """Segments are closed soon enough. Otherwise a topic's disk would not shrink for days, however
     much is deleted. ``options``: `retentiond.tell.reasons.tool_options`."""
-    surely: list[SlowRoll] = []
-    perhaps: list[SlowRoll] = []
+    slow: list[SlowRoll] = []
     is_all_known = True
     tiered = [topic.reading.name for topic in topics if is_tiered(topic.reading)]
     yield from about(Level.OK, "topic", tiered, TIERED)
@@ -132,75 +88,67 @@ def check_segments(
         if unreadable is not None:
             is_all_known = False
             yield unchecked(f"segments of {name}", unreadable)
-        times = [
-            open_time
+        with_bytes = [
+            log
             for log in partitions
             if not isinstance(log, Failure)
-            and (open_time := open_for(log, config.segment_bytes, config.segment_ms)) is not None
+            and (log.size_bytes or log.high_watermark > log.log_start_offset)
         ]
-        if not times:
+        if not with_bytes:
             continue
-        settings = config.segment_bytes, config.segment_ms
+        sizes = [log.size_bytes for log in with_bytes]
+        largest = max((size for size in sizes if size is not None), default=None)
         allowed_ms = max(LONG_ROLL_MS, policy.consumed_retention_ms)
         if policy.pressure_retention_ms is not None:
             allowed_ms = max(LONG_ROLL_UNDER_PRESSURE_MS, policy.pressure_retention_ms)
-        by_least = max(times, key=lambda open_time: open_time.at_least_ms)
-        by_most = max(times, key=lambda open_time: open_time.at_most_ms)
-        if by_least.at_least_ms > allowed_ms:
-            surely.append(SlowRoll(name, by_least, *settings))
-        elif by_most.at_most_ms > allowed_ms:
-            perhaps.append(SlowRoll(name, by_most, *settings))
-    yield from _slow_roll_finding(
-        "stays open", "for about", [(each, each.open.at_least_ms) for each in surely], options
-    )
-    yield from _slow_roll_finding(
-        "may stay open", "for up to", [(each, each.open.at_most_ms) for each in perhaps], options
-    )
-    if local and is_all_known and not surely and not perhaps:
+        if config.segment_ms > allowed_ms and (largest is None or largest < config.segment_bytes):
+            slow.append(SlowRoll(name, largest, config.segment_bytes, config.segment_ms))
+    yield from _slow_roll_finding(slow, options)
+    if local and is_all_known and not slow:
         yield ok(
             "segments",
-            "what is deleted leaves the disk within a day (an hour where a topic has a pressure "
-            "retention), or within its retention",
+            "segments are full, or closed within a day (an hour where a topic has a pressure "
+            "retention) or the topic's retention",
         )
 
 
-def _slow_roll_finding(
-    what: str, how_long: str, slow: Sequence[tuple[SlowRoll, int]], options: str
-) -> Iterator[Finding]:
+def _slow_roll_finding(slow: Sequence[SlowRoll], options: str) -> Iterator[Finding]:
     meaning = "until it is closed, nothing that is deleted from it leaves the disk"
     if len(slow) == 1:
-        ((topic, ms),) = slow
+        (topic,) = slow
+        takes = (
+            "how much it takes on disk is not known"
+            if topic.largest_bytes is None
+            else f"its largest log takes {say_bytes(topic.largest_bytes)}"
+        )
         sentence = (
-            f"a segment {what} {how_long} {say_about(ms)} "
-            f"({topic.open.basis}; {topic.settings}): {meaning}"
+            f"a segment may stay open for up to {say_about(topic.segment_ms)} ({takes}; "
+            f"segment.bytes {say_bytes(topic.segment_bytes)}, segment.ms "
+            f"{say_about(topic.segment_ms)}): {meaning}"
         )
         remedy = SEGMENT_REMEDY.format(options=options, topic=topic.topic)
         yield Finding(Level.WARNING, f"topic {topic.topic}", sentence, remedy, (topic.topic,))
     elif slow:
-        longest = sorted(slow, key=lambda each: -each[1])
-        named = ", ".join(f"{each.topic} {say_about(ms)}" for each, ms in longest[:MOST_NAMED])
+        longest = sorted(slow, key=lambda each: -each.segment_ms)
+        named = ", ".join(
+            f"{each.topic} {say_about(each.segment_ms)}" for each in longest[:MOST_NAMED]
+        )
         more = f" and {len(slow) - MOST_NAMED} more" if len(slow) > MOST_NAMED else ""
         yield Finding(
             Level.WARNING,
             f"{len(slow)} topics",
-            f"a segment {what} too long: {meaning} (by the records written lately, the bytes on "
-            f"disk, segment.bytes and segment.ms; {how_long}: {named}{more})",
+            f"a segment may stay open too long: {meaning} (no log is as large as segment.bytes; "
+            f"segment.ms: {named}{more})",
             SEGMENT_REMEDY.format(options=options, topic="TOPIC"),
-            tuple(sorted(each.topic for each, _ in slow)),
+            tuple(sorted(each.topic for each in slow)),
         )
 
-
-AGES_MS = (DAY_MS, HOUR_MS, MINUTE_MS)
-"""Over how long a time to measure a partition's write rate; the longest possible one counts."""
 
 Logs = dict[TopicPartition, PartitionLog | Failure]
 
 
-def read_logs(
-    kafka: Kafka, topics: Sequence[EnabledTopic], now_ms: int, executor: Executor
-) -> Logs:
-    """Reads the logs of all partitions of the topics. The write rate of a tiered topic is not read,
-    because that would read remote storage. Raises `KafkaUnavailable`."""
+def read_logs(kafka: Kafka, topics: Sequence[EnabledTopic], executor: Executor) -> Logs:
+    """Reads the logs of all partitions of the topics. Raises `KafkaUnavailable`."""
     asked = [
         TopicPartition(topic.reading.name, partition)
         for topic in topics
@@ -209,40 +157,18 @@ def read_logs(
     disks = executor.submit(kafka.log_dirs)
     starts = executor.submit(kafka.offsets, asked, OffsetBound.LOG_START)
     ends = executor.submit(kafka.offsets, asked, OffsetBound.HIGH_WATERMARK)
-    remote = {topic.reading.name for topic in topics if is_tiered(topic.reading)}
-    local = [at for at in asked if at.topic not in remote]
-    ago = [executor.submit(kafka.offsets_at, dict.fromkeys(local, now_ms - age)) for age in AGES_MS]
     try:
         on_disk = disk_reading(disks.result(), asked).folders
     except RetentiondError:
-        on_disk = {}  # then the size of a record is not known, which the check says
-    return {
-        at: _log(
-            starts.result()[at],
-            ends.result()[at],
-            [each.result().get(at) for each in ago],
-            max(
-                (each.size_bytes for each in on_disk.get(at, ()) if not each.is_future),
-                default=None,
-            ),
-        )
-        for at in asked
-    }
-
-
-def _log(
-    start: int | Failure,
-    end: int | Failure,
-    ago: Sequence[int | Failure | None],
-    size_bytes: int | None,
-) -> PartitionLog | Failure:
-    if isinstance(start, Failure):
-        return start
-    if isinstance(end, Failure):
-        return end
-    offsets: dict[int, int] = {}
-    for age, offset in zip(AGES_MS, ago, strict=True):
-        if isinstance(offset, Failure):
-            return offset
-        offsets[age] = end if offset is None else offset
-    return PartitionLog(start, end, size_bytes, offsets)
+        on_disk = {}  # then the size is not known, which the check says
+    logs: Logs = {}
+    for at in asked:
+        start, end = starts.result()[at], ends.result()[at]
+        sizes = [each.size_bytes for each in on_disk.get(at, ()) if not each.is_future]
+        if isinstance(start, Failure):
+            logs[at] = start
+        elif isinstance(end, Failure):
+            logs[at] = end
+        else:
+            logs[at] = PartitionLog(start, end, max(sizes, default=None))
+    return logs

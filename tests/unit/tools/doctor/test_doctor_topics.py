@@ -231,7 +231,7 @@ EXTERNAL = config(
 (LAKE,) = EXTERNAL.entries[0].policy.external_readers
 
 
-LOGS = {TopicPartition("orders", 0): PartitionLog(0, 10, None, {})}
+LOGS = {TopicPartition("orders", 0): PartitionLog(0, 10, None)}
 
 
 @pytest.mark.parametrize(("offset", "level"), [(10, Level.OK), (11, Level.PROBLEM)])
@@ -397,7 +397,7 @@ def test_topics_whose_records_have_no_timestamp_are_one_warning() -> None:
     for name, stamp_ms in stamps_ms.items():
         kafka.create_topic(name)
         kafka.produce(name, 0, 3, timestamp_ms=stamp_ms)
-    logs = {TopicPartition(name, 0): PartitionLog(0, 3, None, {}) for name in stamps_ms}
+    logs = {TopicPartition(name, 0): PartitionLog(0, 3, None) for name in stamps_ms}
     topics = [topic(name, mine) for name in stamps_ms]
     found = only(check_undated(read_undated(kafka, topics, logs, kafka.now_ms)))
     assert (found.level, found.names) == (Level.WARNING, ("clicks", "views"))
