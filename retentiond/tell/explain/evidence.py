@@ -20,20 +20,18 @@ from retentiond.kafka.interface import Kafka
 from retentiond.memory.remembered import GroupOnTopic, Remembered, RememberedReader
 from retentiond.model import Failure, TopicPartition
 from retentiond.snapshot import GroupTopic, Snapshot, partitions_of
-from retentiond.tell.explain.sentences import CHECK_INTERVAL, DELETE_DELAY, Ahead, BrokerConfigs
+from retentiond.tell.explain.sentences import Ahead
 from retentiond.tell.figures.group_answers import TopicReader
 from retentiond.tell.report import CycleReport
 
 
 @dataclass(frozen=True, slots=True)
 class ExplainedPlan:
-    """A plan with its evidence. ``brokers``: settings of the brokers. ``ahead``: records that are
-    dated in the future."""
+    """A plan with its evidence. ``ahead``: records that are dated in the future."""
 
     report: CycleReport
     snapshot: Snapshot
     remembered: Remembered
-    brokers: BrokerConfigs
     ahead: Mapping[TopicPartition, Ahead]
 
 
@@ -46,17 +44,15 @@ def evidence(
 ) -> ExplainedPlan:
     """The plan with evidence that only an explanation needs: it is read now, for these
     ``partitions``. A missing answer is no error."""
-    brokers: BrokerConfigs = {}
     ahead: Mapping[TopicPartition, Ahead] = {}
     try:
-        brokers = kafka.broker_configs([CHECK_INTERVAL, DELETE_DELAY])
         # Of a tiered topic a look-up may find a lower offset, and would read remote storage.
         tiered = {topic.name for topic in snapshot.topics if is_tiered(topic)}
         local = [at for at in partitions if at.topic not in tiered]
         ahead = dated_ahead(kafka, local, snapshot.taken_at_ms)
     except KafkaUnavailable:
         pass  # the explanation says so, or leaves the subject out
-    return ExplainedPlan(report, snapshot, remembered, brokers, ahead)
+    return ExplainedPlan(report, snapshot, remembered, ahead)
 
 
 def refuse_unknown(topic: str, topics: Collection[str]) -> None:

@@ -16,7 +16,7 @@ from retentiond.formatting import rfc3339
 from retentiond.model import PlanRow
 from retentiond.snapshot import PartitionReading, TopicReading
 from retentiond.tell.explain.evidence import ExplainedPlan, topic_readers
-from retentiond.tell.explain.sentences import cleaner_intervals, on_disk, stalled_by
+from retentiond.tell.explain.sentences import on_disk, stalled_by
 from retentiond.tell.figures.answers import PartitionAnswer, SimilarPartitions, TopicAnswer
 from retentiond.tell.figures.group_answers import GroupAnswer, group_answers
 from retentiond.tell.figures.pressure import say_pressure_on, say_pressure_on_topic
@@ -101,11 +101,10 @@ def _partition_explained(
     partition: PartitionReading,
 ) -> Explanation:
     ends = (partition.last_stable_offset, partition.high_watermark)
-    clearing = cleaner_intervals(evidence.brokers, topic.config)
     return Explanation(
         answer,
         end=None if None in ends else min(each for each in ends if each is not None),
-        on_disk=(*on_disk(answer, topic.config, clearing), *_under_pressure(answer, topic)),
+        on_disk=(*on_disk(answer, topic.config), *_under_pressure(answer, topic)),
         ages=_about_time_stamps(evidence, answer, topic),
     )
 

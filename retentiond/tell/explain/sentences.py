@@ -2,57 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from retentiond.disks.broker_disks import DiskReport
-from retentiond.formatting import MINUTE_MS, say_about, say_bytes
+from retentiond.formatting import say_about, say_bytes
 from retentiond.kafka.interface import TopicConfig
-from retentiond.model import Failure, Verdict
+from retentiond.model import Verdict
 from retentiond.tell.figures.answers import PartitionAnswer
 
-CHECK_INTERVAL = "log.retention.check.interval.ms"
-
-DELETE_DELAY = "log.segment.delete.delay.ms"
-"""The brokers' default for a topic's file.delete.delay.ms."""
-
-KAFKA_DEFAULTS_MS = {CHECK_INTERVAL: 5 * MINUTE_MS, DELETE_DELAY: MINUTE_MS}
-
-BrokerConfigs = Mapping[int, Mapping[str, str] | Failure]
+WHEN_IT_IS_FREED = (
+    "The brokers free it when they have next looked at their logs "
+    "(log.retention.check.interval.ms) and waited (file.delete.delay.ms)."
+)
 
 
-@dataclass(frozen=True, slots=True)
-class CleanerIntervals:
-    """How long it takes until brokers check their logs, and until they remove files after that.
-
-    These are the slowest broker's settings. ``is_known`` is False if a broker did not tell its
-    settings; if none did, these are Kafka's defaults.
-    """
-
-    check_interval_ms: int
-    delete_delay_ms: int
-    is_known: bool
-
-
-def cleaner_intervals(brokers: BrokerConfigs, config: TopicConfig | None) -> CleanerIntervals:
-    """The intervals from the brokers' settings. A delay in the topic's ``config`` comes first."""
-    known = [settings for settings in brokers.values() if not isinstance(settings, Failure)]
-
-    def slowest(name: str) -> int:
-        values = [int(settings[name]) for settings in known if name in settings]
-        return max(values) if values else KAFKA_DEFAULTS_MS[name]
-
-    topic_delay_ms = config.file_delete_delay_ms if config else None
-    return CleanerIntervals(
-        check_interval_ms=slowest(CHECK_INTERVAL),
-        delete_delay_ms=slowest(DELETE_DELAY) if topic_delay_ms is None else topic_delay_ms,
-        is_known=bool(known) and len(known) == len(brokers),
-    )
-
-
-def on_disk(
-    answer: PartitionAnswer, config: TopicConfig | None, clearing: CleanerIntervals
-) -> Iterator[str]:
+def on_disk(answer: PartitionAnswer, config: TopicConfig | None) -> Iterator[str]:
     """Sentences about the partition's size, what its deletion frees and when, and what is stuck."""
     size, frees = answer.size, answer.frees
     if size.local is None:
@@ -70,7 +35,7 @@ def on_disk(
                 f"In remote storage it frees about {say_bytes(frees.remote)}, if "
                 "records take as much there as on the disks."
             )
-        yield _when_it_is_freed(clearing)
+        yield WHEN_IT_IS_FREED
     else:
         yield "As it stands, nothing is deleted, and nothing is freed."
     for stuck in answer.stuck:
@@ -100,13 +65,6 @@ def _segment_settings(config: TopicConfig | None) -> str:
         f"; a segment holds up to {say_bytes(config.segment_bytes)}, or what arrives in "
         f"{say_about(config.segment_ms)} (segment.bytes, segment.ms)"
     )
-
-
-def _when_it_is_freed(clearing: CleanerIntervals) -> str:
-    interval = f"every {say_about(clearing.check_interval_ms)} ({CHECK_INTERVAL})"
-    delay = f"{say_about(clearing.delete_delay_ms)} later (file.delete.delay.ms)"
-    doubt = "" if clearing.is_known else ", as far as they tell"
-    return f"The brokers look at their logs {interval}, and remove the files {delay}{doubt}."
 
 
 @dataclass(frozen=True, slots=True)

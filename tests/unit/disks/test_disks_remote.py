@@ -25,7 +25,7 @@ from retentiond.disks.predictions import (
 from retentiond.formatting import say_estimate, say_stored
 from retentiond.model import TopicPartition
 from retentiond.snapshot import Snapshot
-from retentiond.tell.explain.sentences import CleanerIntervals, on_disk
+from retentiond.tell.explain.sentences import on_disk
 from retentiond.tell.first_look.look import FirstLook
 from retentiond.tell.metrics.registry import Metrics
 from retentiond.tell.report import CycleReport, document
@@ -183,9 +183,7 @@ def test_the_page_and_the_topics_page(tmp_path: Path) -> None:
 
 def test_an_explanation() -> None:
     seen = remote_report()
-    said = list(
-        on_disk(seen.answers.partitions[1], None, CleanerIntervals(1000, 1000, is_known=True))
-    )
+    said = list(on_disk(seen.answers.partitions[1], None))
     assert said[:2] == [
         "It takes 0 B on the disks of all replicas.",
         "In remote storage it takes about 40.0 MiB.",

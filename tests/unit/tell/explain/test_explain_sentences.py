@@ -13,11 +13,7 @@ from retentiond.kafka.interface import TopicConfig
 from retentiond.model import Failure, Reason, TopicPartition
 from retentiond.tell.explain.evidence import dated_ahead
 from retentiond.tell.explain.sentences import (
-    CHECK_INTERVAL,
-    DELETE_DELAY,
     Ahead,
-    CleanerIntervals,
-    cleaner_intervals,
     on_disk,
     stalled_by,
 )
@@ -33,24 +29,15 @@ DELETES = frozenset({"delete"})
 
 CONFIG = TopicConfig(DELETES, None, None, 2**30, 7 * 86_400_000)
 
-PACE = CleanerIntervals(300_000, 60_000, is_known=True)
-
-DOWN = Failure("DOWN", "it does not answer")
-
-
-def told(interval: int, delay: int) -> dict[str, str]:
-    return {CHECK_INTERVAL: str(interval), DELETE_DELAY: str(delay)}
-
 
 def sentences(
     predicted: int | None,
     size: int | None,
     config: TopicConfig | None = CONFIG,
-    at: CleanerIntervals = PACE,
 ) -> list[str]:
     disk = NO_DISKS if size is None else DiskReport({ORDERS: size})
     answer = PartitionAnswer(replace(row("orders"), predicted_bytes=predicted), disk)
-    return list(on_disk(answer, config, at))
+    return list(on_disk(answer, config))
 
 
 def test_a_deletion_says_what_it_frees_of_what_is_there_and_when() -> None:
@@ -59,8 +46,8 @@ def test_a_deletion_says_what_it_frees_of_what_is_there_and_when() -> None:
         "Deleting up to the cutoff frees about 3.0 GiB: a broker frees whole segments that are "
         "deleted to their last record, and never the one that it writes to; a segment holds up "
         "to 1.0 GiB, or what arrives in 7 days (segment.bytes, segment.ms).",
-        "The brokers look at their logs every 5 minutes (log.retention.check.interval.ms), and "
-        "remove the files 1 minute later (file.delete.delay.ms).",
+        "The brokers free it when they have next looked at their logs "
+        "(log.retention.check.interval.ms) and waited (file.delete.delay.ms).",
     ]
 
 
@@ -74,7 +61,7 @@ def test_what_is_not_known_is_said_to_be_so() -> None:
     assert size == "How much it takes on disk is not known."
     assert freed == "What deleting up to the cutoff would free is not known."
     disk = DiskReport(problems=("the disks of broker 2 can't be read: DOWN",))
-    size, *_ = on_disk(PartitionAnswer(row("orders"), disk), CONFIG, PACE)
+    size, *_ = on_disk(PartitionAnswer(row("orders"), disk), CONFIG)
     assert size == (
         "How much it takes on disk is not known: the disks of broker 2 can't be read: DOWN."
     )
@@ -88,7 +75,7 @@ def test_segments_of_a_topic_whose_configs_are_unread_have_no_size() -> None:
 @pytest.mark.parametrize("reason", [Reason.NO_GROUP, Reason.TOO_YOUNG])
 def test_where_nothing_is_deleted_nothing_is_freed(reason: Reason) -> None:
     answer = PartitionAnswer(row("orders", reason=reason), DiskReport({ORDERS: 10}))
-    found = list(on_disk(answer, CONFIG, PACE))
+    found = list(on_disk(answer, CONFIG))
     assert found == [
         "It takes 10 B on the disks of all replicas.",
         "As it stands, nothing is deleted, and nothing is freed.",
@@ -99,35 +86,8 @@ def test_retention_that_is_stuck_is_said_last() -> None:
     stuck = Stuck(ORDERS, StuckCause.FUTURE_REPLICA, "A move to /b stands still.")
     disk = DiskReport({ORDERS: 10}, stuck=(stuck,))
     assert (
-        list(on_disk(PartitionAnswer(row("orders"), disk), CONFIG, PACE))[-1]
+        list(on_disk(PartitionAnswer(row("orders"), disk), CONFIG))[-1]
         == "A move to /b stands still."
-    )
-
-
-def test_the_slowest_broker_sets_the_pace() -> None:
-    brokers = {1: told(1_000, 9_000), 2: told(8_000, 2_000)}
-    assert cleaner_intervals(brokers, CONFIG) == CleanerIntervals(8_000, 9_000, is_known=True)
-
-
-def test_a_topics_own_delay_beats_the_brokers() -> None:
-    own = replace(CONFIG, file_delete_delay_ms=5)
-    assert cleaner_intervals({1: told(1_000, 9_000)}, own) == CleanerIntervals(
-        1_000, 5, is_known=True
-    )
-
-
-@pytest.mark.parametrize("brokers", [{}, {1: DOWN}])
-def test_of_brokers_that_do_not_tell_kafkas_defaults_are_assumed(
-    brokers: dict[int, Failure],
-) -> None:
-    found = cleaner_intervals(brokers, None)
-    assert found == CleanerIntervals(300_000, 60_000, is_known=False)
-    assert sentences(1, 2, at=found)[-1].endswith("(file.delete.delay.ms), as far as they tell.")
-
-
-def test_one_broker_that_does_not_tell_leaves_the_pace_in_doubt() -> None:
-    assert cleaner_intervals({1: told(1_000, 2_000), 2: DOWN}, None) == CleanerIntervals(
-        1_000, 2_000, is_known=False
     )
 
 
