@@ -149,11 +149,20 @@ def _say_what_it_means(path: Path, config: Config, no_secrets: bool) -> None:
 
 
 def _entry_documents(config: Config) -> list[dict[str, Any]]:
+    return [
+        {"entry": each.about[0], "owner": each.policy.owner, "meaning": meaning}
+        for each, (_, meaning) in zip(config.entries, _entry_meanings(config), strict=True)
+    ]
+
+
+def _entry_meanings(config: Config) -> list[tuple[str, str]]:
+    """Per entry: which topics it is about, and what it says about them."""
     from retentiond.config import describe
+    from retentiond.kafka.interface import INTERNAL_TOPICS
 
     return [
-        {"entry": each.about[0], "owner": each.policy.owner, "meaning": sentence}
-        for each, (_, sentence) in zip(config.entries, describe(config), strict=True)
+        (topics, INTERNAL if topics in INTERNAL_TOPICS else sentence)
+        for topics, sentence in describe(config)
     ]
 
 
@@ -183,10 +192,7 @@ def _about_pressure(config: Config) -> Iterator[str]:
 def _meanings(config: Config) -> Iterator[str]:
     """What the entries mean, file by file. A few that mean the same have a line each, more than
     that share one."""
-    from retentiond.config import describe
-    from retentiond.kafka.interface import INTERNAL_TOPICS
-
-    described = zip(config.entries, describe(config), strict=True)
+    described = zip(config.entries, _entry_meanings(config), strict=True)
     for file, of_file in groupby(described, lambda each: each[0].file):
         entries = list(of_file)
         if file:
@@ -203,8 +209,7 @@ def _meanings(config: Config) -> Iterator[str]:
                     f"say nothing about others{asked}."
                 )
         alike: dict[str, list[str]] = {}
-        for _, (topics, sentence) in entries:
-            meaning = INTERNAL if topics in INTERNAL_TOPICS else sentence
+        for _, (topics, meaning) in entries:
             alike.setdefault(meaning, []).append(topics)
         for meaning, about in alike.items():
             for topics in about if len(about) <= MOST_NAMED else [say_names(about, MOST_NAMED)]:

@@ -186,8 +186,8 @@ def _closing(report: CycleReport, retention_ms: int, unseen: UnseenReaders) -> I
         yield (
             f"{say_many(len(unlimited), 'topic')} ({say_names(unlimited, MOST_OF_CLUSTER)}) "
             f"{'has' if len(unlimited) == 1 else 'have'} unlimited retention, so something may "
-            "read from their beginning at each start. --write-config leaves such a topic disabled "
-            "unless --include-unlimited is given."
+            "read all that is in there again at each start. --write-config leaves such a topic "
+            "disabled unless --include-unlimited is given."
         )
     if suggestion := suggest_pressure(report.disk):
         yield f"{suggestion} (docs/disk.md)."

@@ -16,6 +16,7 @@ from typing import NamedTuple, TypeVar
 
 from rich.cells import cell_len
 from rich.console import Console
+from rich.segment import Segment
 from rich.table import Table
 
 from retentiond.formatting import printable
@@ -121,7 +122,20 @@ def print_table(console: Console, columns: Sequence[Column], rows: Iterable[Row]
 def _print_whole(console: Console, table: Table) -> None:
     """Rich lets names and figures vanish where there is no room; a terminal breaks the lines."""
     console.width = max(console.width, _least_width(table))
+    names = [column for column in table.columns if column.min_width == LEAST_NAME_WIDTH]
+    if names and _rendered_width(console, table) > console.width:
+        # Rich shrinks the widest columns to one width, widens a text again up to its least width,
+        # and cuts off what is too much then. Names have to leave the texts that room.
+        spare = (console.width - _least_width(table)) // len(names)
+        for column in names:
+            column.max_width = LEAST_NAME_WIDTH + spare
     console.print(table)
+
+
+def _rendered_width(console: Console, table: Table) -> int:
+    """Characters of the longest line as rich lays it out, before it is cut off."""
+    lines = Segment.split_lines(console.render(table, console.options))
+    return max(map(Segment.get_line_length, lines))
 
 
 def _least_width(table: Table) -> int:
