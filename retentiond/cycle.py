@@ -28,7 +28,7 @@ from retentiond.history.entries import FinishedCycle
 from retentiond.kafka.interface import Kafka
 from retentiond.memory.changes import Changes, changes, known_readers, newly_seen
 from retentiond.memory.recall import recalled
-from retentiond.memory.remembered import NOTHING, ByTopic, Remembered
+from retentiond.memory.remembered import Remembered
 from retentiond.model import Plan, PlanRow, TopicPartition, in_turn
 from retentiond.snapshot import Snapshot
 from retentiond.spark.session import SparkSessions
@@ -321,15 +321,14 @@ def _executor(
     times: StepTimes,
 ) -> PlanExecutor:
     """``clock`` tells how the host's clock was set since right before the ``first`` reading."""
-    known = {} if config.dry_run else known_readers(first, stored.remembered)
+    known = frozenset() if config.dry_run else known_readers(first, stored.remembered)
     remembered = stored.remembered
-    by_topic = ByTopic(NOTHING if config.dry_run else remembered)
 
     def read_again(partitions: Collection[TopicPartition]) -> Snapshot:
         """For the same moment in time. Readers that only this reading shows, of whatever topic, are
         remembered before anything is deleted, and count from then on."""
-        nonlocal remembered, by_topic
-        about = by_topic.about({partition.topic for partition in partitions})
+        nonlocal remembered
+        about = remembered.about({partition.topic for partition in partitions})
         second = gather_again(
             context.kafka,
             config,
@@ -341,10 +340,7 @@ def _executor(
         )
         second = recalled(second, about)
         seen = newly_seen(second, known, remembered)
-        before = remembered
-        remembered = state.memory.remember_newcomers(seen, before)
-        if remembered is not before:
-            by_topic = ByTopic(remembered)
+        remembered = state.memory.remember_newcomers(seen, remembered)
         return second
 
     return PlanExecutor(

@@ -261,34 +261,39 @@ NOWHERE = -1
 
 
 DENSE = 8
-"""Offsets are looked up in a table of all groups and partitions if it has at most this many places
-for each commit. Sorting takes twice as long."""
+"""Keys are looked up in a table if it has at most this many places for each of them. Sorting takes
+twice as long."""
+
+
+def rows_among(asked: Integers, keys: Integers) -> Integers:
+    """For each of the ``asked`` keys, the first row that has it; `NOWHERE` if none has. No key is
+    negative, but for `NOWHERE`, which is looked up in vain."""
+    most = 1 + max(int(each.max(initial=0)) for each in (asked, keys))
+    if most <= DENSE * len(keys):
+        row_at = np.full(most + 1, NOWHERE)
+        row_at[keys[::-1]] = np.arange(len(keys))[::-1]  # so that the first one is written last
+        row_at[NOWHERE] = NOWHERE
+        return row_at[asked]
+    order = np.argsort(keys, kind="stable")  # mostly they are sorted: that is one pass then
+    at = np.searchsorted(keys[order], asked)
+    is_found = (np.append(keys[order], NOWHERE)[at] == asked) & (asked != NOWHERE)
+    return np.where(is_found, np.append(order, NOWHERE)[at], NOWHERE)
+
+
+def keys_of_commits(commits: pa.Table, partitions: int) -> Integers:
+    """The group and partition of each commit as one number. ``partitions``: how many there are."""
+    keys: Integers = commits["group_id"].to_numpy().astype(np.int64) * partitions
+    keys += commits["partition_id"].to_numpy()
+    return keys
 
 
 def offsets_beside(rows: pa.Table, commits: pa.Table) -> Integers:
     """For each of the rows, which have group_id and partition_id, the offset that ``commits`` have
     of the same group and partition (the first if there are several); `NOWHERE` where they have
     none. None of theirs is null."""
-    groups, partitions = (
-        1 + max(pc.max(table[name]).as_py() or 0 for table in (rows, commits))
-        for name in ("group_id", "partition_id")
-    )
-
-    def keys_of(table: pa.Table) -> Integers:
-        group: Integers = table["group_id"].to_numpy().astype(np.int64)
-        keys: Integers = group * partitions + table["partition_id"].to_numpy()
-        return keys
-
-    asked, there, offsets = keys_of(rows), keys_of(commits), commits["offset"].to_numpy()
-    if groups * partitions <= DENSE * len(there):
-        offset_at = np.full(groups * partitions, NOWHERE)
-        offset_at[there[::-1]] = offsets[::-1]  # so that the first one is written last
-        return offset_at[asked]
-    order = np.argsort(there, kind="stable")  # mostly they are sorted: that is one pass then
-    at = np.searchsorted(there[order], asked)
-    found = np.append(there[order], NOWHERE)  # behind the last there is none
-    offsets = np.append(offsets[order], NOWHERE)
-    return np.where(found[at] == asked, offsets[at], NOWHERE)
+    partitions = 1 + max(pc.max(each["partition_id"]).as_py() or 0 for each in (rows, commits))
+    at = rows_among(keys_of_commits(rows, partitions), keys_of_commits(commits, partitions))
+    return np.append(commits["offset"].to_numpy(), NOWHERE)[at]
 
 
 def partitions_of(snapshot: Snapshot) -> list[TopicPartition]:

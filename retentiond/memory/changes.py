@@ -3,35 +3,41 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from retentiond.formatting import DAY_MS
-from retentiond.memory.by_partition import ByPartition
-from retentiond.memory.known_readers import KnownReaders
-from retentiond.memory.present import (
-    TopicsByReader,
-    present_readers,
-    reader_at,
-    readers_of_other_topics,
-    stale_by_reader,
-)
-from retentiond.memory.remembered import (
-    NOTHING,
+from retentiond.memory.readers import (
+    NOBODY,
     GroupOnTopic,
-    KnownTopic,
-    ReaderName,
-    Remembered,
+    Readers,
     RememberedReader,
+    flags,
+    keys_of,
+)
+from retentiond.memory.remembered import KnownTopic, Remembered, are_forgotten
+from retentiond.memory.seen import (
+    Rows,
+    by_topic,
+    failed,
+    listed,
+    may_read,
+    readers_of_other_topics,
+    seen,
+)
+from retentiond.memory.topics import (
+    gone_ms,
+    gone_topics,
     group_and_topic,
-    is_forgotten,
     known_topics,
     unique_runs,
 )
-from retentiond.snapshot import ABSENT, VANISHED, Snapshot
+from retentiond.snapshot import NOWHERE, Flags, Snapshot
 
 DROP_AFTER_MS = DAY_MS
 """For how long a topic must have been observed to be gone before all memory of it is dropped. If
@@ -45,9 +51,10 @@ class Changes:
 
     - ``void_topics`` were recreated. Their known commits are dropped; their readers stay known.
     - ``topics`` replace the remembered topics of the same name.
-    - ``new_readers`` were not remembered.
-    - ``changed_readers`` replace remembered ones, unless an operator has released them meanwhile.
-    - ``absent`` readers are missing for the first time, at ``now_ms``.
+    - ``new`` readers were not remembered.
+    - ``renewed`` readers replace remembered ones, unless an operator has released them meanwhile.
+    - ``absent`` readers are missing for the first time, at ``now_ms``. They and those that follow
+      are keys (`GroupOnTopic.key`).
     - ``still_absent`` readers are missing for ``observed_ms`` more.
     - ``forgotten`` readers are missing for as long as their policy waits.
     - ``gone_ms``: remembered topics that are gone and that no group waits for, and for how long.
@@ -66,25 +73,54 @@ class Changes:
     agreed: Mapping[str, int]
     void_topics: tuple[str, ...]
     topics: Mapping[str, KnownTopic]
-    new_readers: Mapping[GroupOnTopic, RememberedReader]
-    changed_readers: Mapping[GroupOnTopic, RememberedReader]
-    absent: tuple[GroupOnTopic, ...]
-    still_absent: tuple[GroupOnTopic, ...]
-    forgotten: tuple[GroupOnTopic, ...]
+    new: Readers
+    renewed: Readers
+    absent: pa.Array
+    still_absent: pa.Array
+    forgotten: pa.Array
     gone_ms: Mapping[str, int]
     not_gone: tuple[str, ...]
     dropped_topics: tuple[str, ...]
 
     def __bool__(self) -> bool:
         return any(
-            (self.void_topics, self.topics, self.new_readers, self.changed_readers, self.absent,
-             self.still_absent, self.forgotten, self.gone_ms, self.not_gone, self.dropped_topics)
+            map(len, (self.void_topics, self.topics, self.new, self.renewed, self.absent,
+                      self.still_absent, self.forgotten, self.gone_ms, self.not_gone,
+                      self.dropped_topics))
         )  # fmt: skip
 
     @property
     def counts_time(self) -> bool:
         """Whether a reader is absent or a topic is gone, so that the observed time counts."""
-        return bool(self.absent or self.still_absent or self.gone_ms)
+        return any(map(len, (self.absent, self.still_absent, self.gone_ms)))
+
+    def applied(self, readers: Readers) -> Readers:
+        """The readers with these changes."""
+        if self.void_topics:
+            readers = readers.without_commits(readers.are_on(self.void_topics))
+        readers = written(readers, self.new, self.renewed)
+        if len(self.absent) or len(self.still_absent):
+            is_absent, is_still_absent = (
+                pc.is_in(readers.keys, value_set=keys) for keys in (self.absent, self.still_absent)
+            )
+            since_ms, ms = readers.column("absent_since_ms"), readers.column("absent_ms")
+            since_ms = pc.if_else(is_absent, pa.scalar(self.now_ms, pa.int64()), since_ms)
+            more_ms = pc.if_else(is_still_absent, pc.add(ms, self.observed_ms), ms)
+            ms = pc.if_else(is_absent, pa.scalar(0, pa.int64()), more_ms)
+            readers = readers.with_column("absent_since_ms", since_ms).with_column("absent_ms", ms)
+        if len(self.forgotten) or self.dropped_topics:
+            is_forgotten = flags(pc.is_in(readers.keys, value_set=self.forgotten))
+            readers = readers.where(~(is_forgotten | readers.are_on(self.dropped_topics)))
+        return readers
+
+
+def written(readers: Readers, new: Readers, renewed: Readers) -> Readers:
+    """The readers with the ``new`` ones, and with those of the ``renewed`` that they have: an
+    operator may have released the others a moment ago."""
+    if len(new):
+        readers = readers.with_rows(new)
+    is_there = readers.rows_of(renewed.keys) != NOWHERE
+    return readers.with_rows(renewed.where(is_there)) if is_there.any() else readers
 
 
 def changes(
@@ -94,69 +130,72 @@ def changes(
 
     ``observed_ms``: how much time has certainly passed since the last complete reading.
     """
-    void = {topic.name for topic in snapshot.topics if topic.recreated}
-    known = (
-        before.commits
-        if not void
-        else {
-            at: last.without_commits() if at.topic in void else last
-            for at, last in before.commits.items()
-        }
-    )
-    present, unchanged = present_readers(snapshot, known, before.readers)
-    to_compare = [before.readers.at[position] for position in np.flatnonzero(~unchanged).tolist()]
-    compared = {at: known[at] for at in to_compare}
+    readers = before.readers
+    rows = Rows.of(readers, snapshot)
+    now = seen(snapshot, readers, rows)
     topics = known_topics(snapshot, before, settle_cycles)
-    policies = {topic.name: topic.policy for topic in snapshot.topics if topic.failure is None}
-    missing = _missing_readers(snapshot, compared, present)
-    gone_ms = _gone_ms(snapshot, before, observed_ms)
+    is_void = by_topic(snapshot, [topic.recreated for topic in snapshot.topics])[rows.topics]
+    has_commits = np.bincount(readers.commits.owners, minlength=len(readers)) > 0
+    has_commits &= ~is_void
+    # Who has lost its commits, or never had one and is no longer listed, is missing. Only a
+    # complete reading, in which the topic and the group are readable, proves it.
+    can_be_read = by_topic(snapshot, [topic.failure is None for topic in snapshot.topics])
+    is_missing = ~now.is_present & can_be_read[rows.topics] & ~failed(snapshot)[rows.groups]
+    is_missing &= has_commits | ~listed(snapshot)[rows.groups]
+    is_missing &= snapshot.complete
+    is_forgotten = are_forgotten(readers, rows.topics, snapshot.topics)
+    gone = gone_ms(snapshot, before, observed_ms)
+
+    def keys(are: Flags) -> pa.Array:
+        return readers.keys.filter(pa.array(are))
+
     return Changes(
         cluster_id=snapshot.cluster_id,
         now_ms=snapshot.taken_at_ms,
         is_complete=snapshot.complete,
         observed_ms=observed_ms,
         agreed={name: topic.agreed for name, topic in topics.items()},
-        void_topics=tuple(sorted(void)),
+        void_topics=tuple(sorted(topic.name for topic in snapshot.topics if topic.recreated)),
         topics={name: topic for name, topic in topics.items() if topic != before.topics.get(name)},
-        new_readers={at: last for at, last in present.items() if at not in known},
-        changed_readers={
-            **{at: last for at, last in present.items() if at in known and last != known[at]},
-            **_no_longer_absent(snapshot, compared, present),
-        },
-        absent=tuple(at for at, last in missing.items() if last.absent_since_ms is None),
-        still_absent=tuple(at for at, last in missing.items() if last.absent_since_ms is not None),
-        forgotten=tuple(
-            at for at, last in missing.items() if is_forgotten(policies[at.topic], last)
-        ),
-        gone_ms={name: ms for name, ms in gone_ms.items() if ms < DROP_AFTER_MS},
-        not_gone=tuple(sorted(before.gone_ms.keys() - _gone_topics(snapshot))),
-        dropped_topics=tuple(sorted(name for name, ms in gone_ms.items() if ms >= DROP_AFTER_MS)),
+        new=now.new,
+        renewed=now.renewed,
+        absent=keys(is_missing & ~readers.is_absent),
+        still_absent=keys(is_missing & readers.is_absent),
+        forgotten=keys(is_missing & is_forgotten),
+        gone_ms={name: ms for name, ms in gone.items() if ms < DROP_AFTER_MS},
+        not_gone=tuple(sorted(before.gone_ms.keys() - gone_topics(snapshot))),
+        dropped_topics=tuple(sorted(name for name, ms in gone.items() if ms >= DROP_AFTER_MS)),
     )
 
 
-def known_readers(first: Snapshot, before: Remembered) -> TopicsByReader:
-    """The readers, by topic, that the plan's reading or an earlier cycle has shown. The guard's
-    reading adds nothing about them."""
-    topics: defaultdict[ReaderName, set[str]] = defaultdict(set)
-    for group_id, topic, is_external in before.commits:
-        topics[ReaderName(group_id, is_external)].add(topic)
-    for at in _unknown_readers(first, before.readers):
-        topics[at.reader].add(at.topic)
-    for group_id, names in first.other_topics.items():
-        topics[ReaderName(group_id)] |= names
-    return topics
+def known_readers(first: Snapshot, before: Remembered) -> frozenset[GroupOnTopic]:
+    """The readers that the plan's reading has shown and ``before`` has not. The guard's reading
+    adds nothing about them."""
+    return frozenset({*_unknown_readers(first, before.readers), *readers_of_other_topics(first)})
 
 
 class NewlySeen(NamedTuple):
-    """What only a reading of the guard has shown: ``new_readers``, and in ``stale``, by partition,
+    """What only a reading of the guard has shown: ``new`` readers, and in ``stale``, by partition,
     commits that may be older than their log."""
 
-    new_readers: Mapping[GroupOnTopic, RememberedReader]
+    new: Readers
     stale: Mapping[GroupOnTopic, Mapping[int, int]]
     now_ms: int
 
+    def renewed(self, readers: Readers) -> Readers:
+        """Those of the ``readers`` that have stale commits, with these."""
+        found = readers.some(self.stale)
+        new = {*self.new.by_name()}
+        return Readers.of(
+            {
+                at: with_stale(last, self.stale[at], self.now_ms)
+                for at, last in found.items()
+                if at not in new
+            }
+        )
 
-def newly_seen(second: Snapshot, known: TopicsByReader, before: Remembered) -> NewlySeen:
+
+def newly_seen(second: Snapshot, known: Collection[GroupOnTopic], before: Remembered) -> NewlySeen:
     """What the guard's reading ``second`` adds: readers of any topic that are neither ``known`` nor
     in ``before`` (which includes the guard's earlier readings), and stale commits that are not
     remembered as stale.
@@ -164,18 +203,21 @@ def newly_seen(second: Snapshot, known: TopicsByReader, before: Remembered) -> N
     A reader that an operator has released since the cycle began is no new one, although the
     reading may still show it.
     """
-    unknown = {
-        at
-        for at in _unknown_readers(second, before.readers) | readers_of_other_topics(second)
-        if at.topic not in known.get(at.reader, ()) and at not in before.commits
-    }
-    present = present_readers(second, {}, NOTHING.readers).readers if unknown else {}
+    here = before.readers.about(topic.name for topic in second.topics)
+    unknown = {*_unknown_readers(second, here), *readers_of_other_topics(second)}.difference(known)
+    unknown -= before.readers.some(unknown).keys()
+    new = NOBODY
+    if unknown:
+        shown = seen(second, NOBODY, Rows.of(NOBODY, second)).new
+        new = shown.where(flags(pc.is_in(shown.keys, value_set=keys_of(unknown))))
+    stale = _stale_by_reader(second)
+    remembered = before.readers.some(stale)
     return NewlySeen(
-        {at: last for at, last in present.items() if at in unknown},
+        new,
         {
             at: offsets
-            for at, offsets in stale_by_reader(second).items()
-            if (last := before.commits.get(at)) is None
+            for at, offsets in stale.items()
+            if (last := remembered.get(at)) is None
             or not offsets.items() <= last.stale_offsets().items()
         },
         second.taken_at_ms,
@@ -192,89 +234,32 @@ def with_stale(last: RememberedReader, offsets: Mapping[int, int], now_ms: int) 
     }
     return replace(
         last,
-        offsets=last.offsets.updated(ByPartition.of(offsets)),
-        moved_at_ms=last.moved_at_ms.updated(ByPartition.of(moved)),
+        offsets={**last.offsets, **offsets},
+        moved_at_ms={**last.moved_at_ms, **moved},
         stale=last.stale.union(offsets),
         absent_since_ms=None,
         absent_ms=0,
     )
 
 
-def _unknown_readers(snapshot: Snapshot, known: KnownReaders) -> set[GroupOnTopic]:
+def _unknown_readers(snapshot: Snapshot, known: Readers) -> list[GroupOnTopic]:
     """Readers that have a commit on a topic, or may read it, and are not ``known``."""
-    topics = len(snapshot.topics)
-    may_read = np.array([each.group * topics + each.topic for each in snapshot.readers], np.int64)
-    pairs = unique_runs(np.append(group_and_topic(snapshot, snapshot.commits), may_read))
-    unknown = np.setdiff1d(pairs, known.pairs(snapshot)).tolist()
-    return {reader_at(snapshot, *divmod(pair, topics)) for pair in unknown}
+    shown = np.append(group_and_topic(snapshot, snapshot.commits), may_read(snapshot))
+    unknown = np.setdiff1d(unique_runs(shown), Rows.of(known, snapshot).pairs)
+    topics = max(1, len(snapshot.topics))
+    return [reader_at(snapshot, *divmod(pair, topics)) for pair in unknown.tolist()]
 
 
-def _gone_ms(snapshot: Snapshot, before: Remembered, observed_ms: int) -> dict[str, int]:
-    """For how long each of `_gone_topics` is gone. Only a complete reading proves it."""
-    if not snapshot.complete:
-        return {}
-    return {
-        name: before.gone_ms[name] + observed_ms if name in before.gone_ms else 0
-        for name in _gone_topics(snapshot)
-    }
+def _stale_by_reader(snapshot: Snapshot) -> Mapping[GroupOnTopic, Mapping[int, int]]:
+    """The stale commits of each reader, by partition."""
+    stale: defaultdict[GroupOnTopic, dict[int, int]] = defaultdict(dict)
+    columns = (snapshot.stale[name].to_pylist() for name in ("group_id", "partition_id", "offset"))
+    for group, position, offset in zip(*columns, strict=True):
+        reading = snapshot.partitions[position]
+        stale[reader_at(snapshot, group, reading.topic)][reading.partition] = offset
+    return stale
 
 
-def _gone_topics(snapshot: Snapshot) -> frozenset[str]:
-    """Topics that no longer exist and that no group wants to read."""
-    return snapshot.gone_topics.difference(*snapshot.other_topics.values())
-
-
-def _no_longer_absent(
-    snapshot: Snapshot,
-    known: Mapping[GroupOnTopic, RememberedReader],
-    present: Mapping[GroupOnTopic, RememberedReader],
-) -> dict[GroupOnTopic, RememberedReader]:
-    """Groups that were absent and are listed now, but can't be read or have no commit. Their
-    absence ends here; otherwise a later absence would seem to have begun with this one."""
-    failed, listed = _failed(snapshot), listed_readers(snapshot)
-    return {
-        at: replace(last, absent_since_ms=None, absent_ms=0)
-        for at, last in known.items()
-        if at not in present
-        and last.absent_since_ms is not None
-        and (at.reader in failed or (not last.offsets and at.reader in listed))
-    }
-
-
-def _missing_readers(
-    snapshot: Snapshot,
-    known: Mapping[GroupOnTopic, RememberedReader],
-    present: Mapping[GroupOnTopic, RememberedReader],
-) -> dict[GroupOnTopic, RememberedReader]:
-    """Remembered readers that have lost their commits, or never had one and are no longer listed.
-    Only a complete reading, in which the topic and the group are readable, proves it."""
-    if not snapshot.complete:
-        return {}
-    readable = {topic.name for topic in snapshot.topics if topic.failure is None}
-    failed, listed = _failed(snapshot), listed_readers(snapshot)
-    return {
-        at: last
-        for at, last in known.items()
-        if at not in present
-        and at.topic in readable
-        and at.reader not in failed
-        and (last.offsets or at.reader not in listed)
-    }
-
-
-def listed_readers(snapshot: Snapshot) -> set[ReaderName]:
-    """The readers that exist by this reading."""
-    unlisted = (VANISHED, ABSENT)
-    return {
-        ReaderName(group.name, group.is_external)
-        for group in snapshot.groups
-        if group.state not in unlisted
-    }
-
-
-def _failed(snapshot: Snapshot) -> set[ReaderName]:
-    return {
-        ReaderName(group.name, group.is_external)
-        for group in snapshot.groups
-        if group.failure is not None or group.problem is not None
-    }
+def reader_at(snapshot: Snapshot, group: int, topic: int) -> GroupOnTopic:
+    reading = snapshot.groups[group]
+    return GroupOnTopic(reading.name, snapshot.topics[topic].name, reading.is_external)

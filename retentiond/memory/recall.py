@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from retentiond.gather.assemble import positions_of
-from retentiond.memory.known_readers import ReaderKey
-from retentiond.memory.remembered import Remembered, is_forgotten
+from retentiond.memory.readers import ReaderName
+from retentiond.memory.remembered import Remembered, are_forgotten
 from retentiond.model import GroupKind
 from retentiond.snapshot import (
     ABSENT,
@@ -23,7 +23,6 @@ from retentiond.snapshot import (
     DATED_SCHEMA,
     NOWHERE,
     VANISHED,
-    Flags,
     GroupReading,
     GroupTopic,
     Integers,
@@ -42,66 +41,46 @@ def recalled(snapshot: Snapshot, remembered: Remembered) -> Snapshot:
     topics = tuple(_recognised(topic, remembered) for topic in snapshot.topics)
     readers = remembered.readers
     topic_of = readers.topics_in([topic.name for topic in topics])
-    counts = topic_of != NOWHERE
-    for each in readers.absent:
-        last = remembered.commits[readers.at[each]]
-        if counts[each] and is_forgotten(topics[topic_of[each]].policy, last):
-            counts[each] = False  # absent for as long as the policy waits
+    counts = (topic_of != NOWHERE) & ~are_forgotten(readers, topic_of, topics)
     snapshot = _with_vanished(replace(snapshot, topics=topics), readers.kinds_by_name(counts))
-    group_of = readers.groups_in(snapshot)
+    group_of = readers.readers_in([(each.name, each.is_external) for each in snapshot.groups])
     # The commits on a recreated topic prove nothing any more, but its readers still count.
-    recreated = np.array([topic.recreated for topic in topics], np.bool_)
-    has_commits = counts.copy()
-    has_commits[counts] = ~recreated[topic_of[counts]]
-    commits = readers.commits
-    rows = np.flatnonzero(has_commits[commits.owners])
-    owners = commits.owners[rows]
+    recreated = np.array([*(topic.recreated for topic in topics), False], np.bool_)
+    has_commits = counts & ~recreated[topic_of]
+    commits = readers.commits.where(has_commits[readers.commits.owners])
     # A partition that the metadata lacks gets no decision.
-    at = positions_of(topic_of[owners], commits.partitions[rows], snapshot.partitions)
-    is_there = at != NOWHERE
-    rows, owners, at = rows[is_there], owners[is_there], at[is_there]
+    at = positions_of(topic_of[commits.owners], commits.partitions, snapshot.partitions)
+    commits, at = commits.where(at != NOWHERE), at[at != NOWHERE]
+    last_seen = pa.Table.from_arrays(
+        [
+            pa.array(group_of[commits.owners], pa.int32()),
+            pa.array(at, pa.int32()),
+            pa.array(commits.offsets),
+            pa.nulls(len(at), pa.int32()),
+        ],
+        schema=COMMIT_SCHEMA,
+    )
+    stale_before = last_seen.filter(pa.array(commits.is_stale))
+    absent = np.flatnonzero(counts & readers.is_absent)
+    since_ms = readers.column("absent_since_ms").take(pa.array(absent)).to_pylist()
+    is_silent = counts.copy()
+    is_silent[commits.owners] = False  # the other readers count by their commits
 
-    def table(some: Flags) -> pa.Table:
-        """`COMMIT_SCHEMA`"""
-        return pa.Table.from_arrays(
-            [
-                pa.array(group_of[owners[some]], COMMIT_SCHEMA.field("group_id").type),
-                pa.array(at[some], COMMIT_SCHEMA.field("partition_id").type),
-                pa.array(commits.offsets[rows[some]]),
-                pa.nulls(int(some.sum()), COMMIT_SCHEMA.field("leader_epoch").type),
-            ],
-            schema=COMMIT_SCHEMA,
-        )
+    def pairs(rows: Integers) -> list[GroupTopic]:
+        found = zip(group_of[rows].tolist(), topic_of[rows].tolist(), strict=True)
+        return [GroupTopic(*each) for each in found]
 
-    others = _readers_without_commit(counts, owners)
-    last_seen = table(np.ones(len(rows), np.bool_))
-    stale_before = table(commits.is_stale[rows])
     return replace(
         snapshot,
         remembered=last_seen,
         dated=last_seen.append_column(
-            DATED_SCHEMA.field("moved_at_ms"), pa.array(commits.moved_at_ms[rows])
+            DATED_SCHEMA.field("moved_at_ms"), pa.array(commits.moved_at_ms)
         ),
-        absent_since_ms={
-            GroupTopic(int(group_of[each]), int(topic_of[each])): since_ms
-            for each in readers.absent
-            if counts[each]
-            and (since_ms := remembered.commits[readers.at[each]].absent_since_ms) is not None
-        },
-        remembered_readers=frozenset(
-            GroupTopic(int(group_of[each]), int(topic_of[each])) for each in others
-        ),
+        absent_since_ms=dict(zip(pairs(absent), since_ms, strict=True)),
+        remembered_readers=frozenset(pairs(np.flatnonzero(is_silent))),
         stale=stale_commits(snapshot.commits, stale_before, topics, snapshot.partitions),
         problems=snapshot.problems + ((remembered.lost,) if remembered.lost else ()),
     )
-
-
-def _readers_without_commit(counts: Flags, owners: Integers) -> list[int]:
-    """The readers that count and own none of the commits. The other readers count by their
-    commits."""
-    has_commit = np.zeros(len(counts), np.bool_)
-    has_commit[owners] = True
-    return np.flatnonzero(counts & ~has_commit).tolist()
 
 
 def _recognised(topic: TopicReading, remembered: Remembered) -> TopicReading:
@@ -111,7 +90,7 @@ def _recognised(topic: TopicReading, remembered: Remembered) -> TopicReading:
     return replace(topic, recreated=True) if is_another else topic
 
 
-def _with_vanished(snapshot: Snapshot, kinds: Mapping[ReaderKey, GroupKind]) -> Snapshot:
+def _with_vanished(snapshot: Snapshot, kinds: Mapping[ReaderName, GroupKind]) -> Snapshot:
     """The snapshot with the remembered groups that are not listed. ``kinds``: the kinds of the
     remembered readers, by name.
 

@@ -10,40 +10,30 @@ Invariants:
 - A file that can't be read is kept aside, and everything is held until an operator accepts the
   loss.
 
-The file is SQLite (WAL, synchronous=FULL). A cycle writes one transaction, with only the changes.
+The file is SQLite (WAL, synchronous=FULL), because other processes may forget groups meanwhile. A
+cycle writes the topics whose readers have changed, in one transaction.
 """
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Self
+
+import numpy as np
 
 from retentiond.clock import Uptime, elapsed_ms, uptime
 from retentiond.errors import StateError
 from retentiond.gather.gather import refuse_another_cluster
-from retentiond.memory.by_partition import NONE
-from retentiond.memory.changes import Changes, NewlySeen, with_stale
-from retentiond.memory.remembered import (
-    GroupOnTopic,
-    ReaderName,
-    Remembered,
-    RememberedReader,
-)
+from retentiond.memory.changes import Changes, NewlySeen, written
+from retentiond.memory.readers import NOBODY, ReaderName, Readers
+from retentiond.memory.remembered import Remembered
 from retentiond.state import groups_file
-from retentiond.state.groups_rows import (
-    KEEP_READER,
-    RENEW_READER,
-    read_again,
-    read_all,
-    read_observed,
-    rows_of,
-)
+from retentiond.state.groups_tables import read_all, read_observed, read_others, write_readers
 from retentiond.state.state_dir import DatabaseFiles, say_remedy
 
 _KEEP_TOPIC = """
@@ -55,24 +45,6 @@ SET topic_id = excluded.topic_id, groups = excluded.groups, agreed = excluded.ag
 _KEEP_GONE = """
 INSERT INTO gone (topic, ms) VALUES (?, ?) ON CONFLICT (topic) DO UPDATE SET ms = excluded.ms
 """
-
-_FORGET_VANISHED = """
-DELETE FROM commits
-WHERE group_id = ?1 AND is_external = ?4 AND topic IN (SELECT value FROM json_each(?2))
-AND NOT EXISTS (
-    SELECT 1 FROM commits AS other WHERE other.group_id = ?1 AND other.is_external = ?4
-    AND (other.absent_since_ms IS NULL OR other.absent_ms < ?3)
-)
-RETURNING topic
-"""
-
-
-class _Written(NamedTuple):
-    """The readers that a transaction writes as they are, and those whose rows it changes by
-    statements, so that only the file knows what they are then."""
-
-    readers: Mapping[GroupOnTopic, RememberedReader]
-    by_statements: Set[GroupOnTopic]
 
 
 class GroupMemory:
@@ -86,11 +58,13 @@ class GroupMemory:
         self._path = path
         self._files = DatabaseFiles(connection, path)
         self._complete_at: Uptime | None = None  # the last complete reading of this process
-        self._unwritten_new: dict[GroupOnTopic, RememberedReader] = {}
-        self._unwritten_changed: dict[GroupOnTopic, RememberedReader] = {}
-        """New and changed readers of cycles that could not write the file; see `Changes`."""
+        self._unwritten_new = NOBODY
+        self._unwritten_renewed = NOBODY
+        """New and renewed readers of cycles that could not write the file; see `Changes`."""
         self._last_read: tuple[int, Remembered] | None = None
         """The file's contents, and their `_version`."""
+        self._in_transaction = NOBODY
+        """What the file has as readers within a `_transaction`."""
 
     @classmethod
     def open(cls, state_dir: Path, *, shared: bool = False) -> Self:
@@ -112,16 +86,25 @@ class GroupMemory:
         """The memory. The file is read again only if it may have changed since the last time."""
         with _errors_translated(self._path):
             groups_file.check_files(self._path, self._files)
-            # Asked before the reading: if another process writes meanwhile, the next call reads it.
-            version = self._version()
-            if self._last_read is None or self._last_read[0] != version:
-                self._last_read = (version, read_all(self._connection))
-            remembered = self._last_read[1]
-        if not self._unwritten_new and not self._unwritten_changed:
+            remembered = self._read()
+        if not self._has_unwritten:
             return remembered
-        commits = {**remembered.commits, **self._unwritten_new}
-        changed = {at: last for at, last in self._unwritten_changed.items() if at in commits}
-        return replace(remembered, commits={**commits, **changed})
+        return replace(remembered, readers=self._with_unwritten(remembered.readers))
+
+    def _read(self) -> Remembered:
+        """What the file says."""
+        # Asked before the reading: if another process writes meanwhile, the next call reads it.
+        version = self._version()
+        if self._last_read is None or self._last_read[0] != version:
+            self._last_read = (version, read_all(self._connection))
+        return self._last_read[1]
+
+    @property
+    def _has_unwritten(self) -> bool:
+        return bool(len(self._unwritten_new) or len(self._unwritten_renewed))
+
+    def _with_unwritten(self, readers: Readers) -> Readers:
+        return written(readers, self._unwritten_new, self._unwritten_renewed)
 
     def _version(self) -> int:
         """SQLite's data_version: it changes if another process writes."""
@@ -144,16 +127,11 @@ class GroupMemory:
         """
         refuse_another_cluster(before.cluster_id, seen.cluster_id, self._path.parent)
         now = self.uptime()
-        if seen or self._unwritten_new or self._unwritten_changed or before.cluster_id is None:
-            others = chain(seen.absent, seen.still_absent, seen.forgotten)
-            topics = {*seen.void_topics, *seen.dropped_topics}
-            with (
-                _errors_translated(self._path),
-                self._writing(seen.new_readers, seen.changed_readers, others, topics),
-            ):
+        if seen or self._has_unwritten or before.cluster_id is None:
+            with _errors_translated(self._path), self._writing(seen.new, seen.renewed) as readers:
                 if before.cluster_id is None:
                     groups_file.write_cluster(self._connection, seen.cluster_id)
-                self._apply(seen)
+                self._apply(seen, readers)
                 if seen.counts_time:
                     self._connection.execute("DELETE FROM observed")
                     self._connection.execute("INSERT INTO observed VALUES (?, ?)", now)
@@ -163,18 +141,12 @@ class GroupMemory:
     def remember_newcomers(self, seen: NewlySeen, before: Remembered) -> Remembered:
         """Writes what only the guard's reading has seen. Returns the memory ``before`` with it, for
         the next readings. Raises `StateError`."""
-        if not seen.new_readers and not seen.stale:
+        if not len(seen.new) and not seen.stale:
             return before
-        known = self.recall().commits
-        renewed = {
-            at: with_stale(known[at], offsets, seen.now_ms)
-            for at, offsets in seen.stale.items()
-            if at in known and at not in seen.new_readers
-        }
-        with _errors_translated(self._path), self._writing(seen.new_readers, renewed):
-            self._connection.executemany(KEEP_READER, rows_of(seen.new_readers))
-            self._connection.executemany(RENEW_READER, rows_of(renewed))
-        return replace(before, commits={**before.commits, **seen.new_readers, **renewed})
+        renewed = seen.renewed(self.recall().readers)
+        with _errors_translated(self._path), self._writing(seen.new, renewed) as readers:
+            self._write(written(readers, seen.new, renewed))
+        return replace(before, readers=before.readers.with_rows(seen.new).with_rows(renewed))
 
     def forget(
         self,
@@ -188,37 +160,31 @@ class GroupMemory:
 
         ``is_external``: whether to release the external reader or the group of that name; None
         releases both."""
-        named = None if topics is None else json.dumps([*topics])
-        with _errors_translated(self._path), self._transaction():
-            rows = self._connection.execute(
-                "DELETE FROM commits WHERE group_id = ?1 "
-                "AND (?2 IS NULL OR topic IN (SELECT value FROM json_each(?2))) "
-                "AND ifnull(is_external = ?3, ?3 IS NULL) RETURNING topic",
-                (group_id, named, is_external),
-            ).fetchall()
-        return tuple(sorted({topic for (topic,) in rows}))
+        with _errors_translated(self._path), self._transaction() as readers:
+            is_meant = readers.are(group_id, is_external)
+            if topics is not None:
+                is_meant &= readers.are_on(topics)
+            self._write(readers.where(~is_meant))
+        return tuple(sorted(readers.where(is_meant).topics))
 
     def forget_vanished(
-        self, readers: Mapping[ReaderName, Collection[str]], vanished_for_ms: int
+        self, meant: Mapping[ReaderName, Collection[str]], vanished_for_ms: int
     ) -> dict[ReaderName, tuple[str, ...]]:
-        """Releases readers on these topics, if they are absent on all their topics and were
-        observed to be absent for at least ``vanished_for_ms``. Returns the topics of each released
-        reader. It is one transaction, so that a reader that a cycle has seen again meanwhile
-        stays."""
+        """Releases the readers that are ``meant`` on these topics, if they are absent on all their
+        topics and were observed to be absent for at least ``vanished_for_ms``. Returns the topics
+        of each released reader. It is one transaction, so that a reader that a cycle has seen again
+        meanwhile stays."""
         forgotten = {}
-        with _errors_translated(self._path), self._transaction():
-            for reader, topics in readers.items():
-                rows = self._connection.execute(
-                    _FORGET_VANISHED,
-                    (
-                        reader.group_id,
-                        json.dumps([*topics]),
-                        vanished_for_ms,
-                        reader.is_external,
-                    ),
-                ).fetchall()
-                if rows:
-                    forgotten[reader] = tuple(sorted(name for (name,) in rows))
+        with _errors_translated(self._path), self._transaction() as readers:
+            is_gone = readers.is_absent & (readers.absent_ms >= vanished_for_ms)
+            is_released = np.zeros(len(readers), np.bool_)
+            for reader, topics in meant.items():
+                is_meant = readers.are(*reader)
+                if not (is_meant & ~is_gone).any() and (is_meant & readers.are_on(topics)).any():
+                    is_meant &= readers.are_on(topics)
+                    forgotten[reader] = tuple(sorted(readers.where(is_meant).topics))
+                    is_released |= is_meant
+            self._write(readers.where(~is_released))
         return forgotten
 
     def accept_losses(self) -> tuple[str, ...]:
@@ -227,13 +193,9 @@ class GroupMemory:
             rows = self._connection.execute("DELETE FROM losses RETURNING sentence").fetchall()
         return tuple(sentence for (sentence,) in rows)
 
-    def _apply(self, changed: Changes) -> None:
+    def _apply(self, changed: Changes, readers: Readers) -> None:
+        """``readers``: those of the file."""
         run = self._connection.executemany
-        nothing = NONE.packed()
-        run(
-            "UPDATE commits SET offsets = ?, moved_at_ms = ?, stale = '[]' WHERE topic = ?",
-            [(nothing, nothing, topic) for topic in changed.void_topics],
-        )
         run(
             _KEEP_TOPIC,
             [
@@ -241,76 +203,47 @@ class GroupMemory:
                 for name, topic in changed.topics.items()
             ],
         )
-        run(KEEP_READER, rows_of(changed.new_readers))
-        run(RENEW_READER, rows_of(changed.changed_readers))
-        run(
-            "UPDATE commits SET absent_since_ms = ?, absent_ms = 0 "
-            "WHERE group_id = ? AND topic = ? AND is_external = ?",
-            [(changed.now_ms, *at) for at in changed.absent],
-        )
-        run(
-            "UPDATE commits SET absent_ms = absent_ms + ? "
-            "WHERE group_id = ? AND topic = ? AND is_external = ?",
-            [(changed.observed_ms, *at) for at in changed.still_absent],
-        )
-        run(
-            "DELETE FROM commits WHERE group_id = ? AND topic = ? AND is_external = ?",
-            changed.forgotten,
-        )
+        self._write(changed.applied(readers))
         run(_KEEP_GONE, changed.gone_ms.items())
         run("DELETE FROM gone WHERE topic = ?", [(topic,) for topic in changed.not_gone])
-        for table in ("gone", "topics", "commits"):
+        for table in ("gone", "topics"):
             dropped = [(topic,) for topic in changed.dropped_topics]
             run(f"DELETE FROM {table} WHERE topic = ?", dropped)
 
-    @contextmanager
-    def _writing(
-        self,
-        new: Mapping[GroupOnTopic, RememberedReader],
-        changed: Mapping[GroupOnTopic, RememberedReader],
-        others: Iterable[GroupOnTopic] = (),
-        topics: Set[str] = frozenset(),
-    ) -> Iterator[None]:
-        """A transaction that first writes the readers that could not be written before. If it
-        fails, ``new`` and ``changed`` readers wait for the next one. ``others``, and all readers of
-        the ``topics``: those whose rows it writes, too."""
-        run = self._connection.executemany
-        as_written = {**self._unwritten_new, **self._unwritten_changed, **new, **changed}
-        by_statements = {*others}
-        if self._last_read is not None:
-            there = self._last_read[1].commits
-            by_statements |= {at for at in there if at.topic in topics}
-            # One that is not in the file is not renewed: an operator has released it.
-            by_statements |= (
-                as_written.keys() - there.keys() - self._unwritten_new.keys() - new.keys()
-            )
-        try:
-            with self._transaction(_Written(as_written, by_statements)):
-                run(KEEP_READER, rows_of(self._unwritten_new))
-                run(RENEW_READER, rows_of(self._unwritten_changed))
-                yield
-        except BaseException:
-            self._unwritten_new |= new
-            self._unwritten_changed |= changed
-            raise
-        self._unwritten_new, self._unwritten_changed = {}, {}
+    def _write(self, readers: Readers) -> None:
+        """As a part of a `_transaction`, from which the file has these ``readers``."""
+        before = self._in_transaction
+        write_readers(self._connection, before, readers)
+        self._in_transaction = readers
 
     @contextmanager
-    def _transaction(self, written: _Written | None = None) -> Iterator[None]:
+    def _writing(self, new: Readers, renewed: Readers) -> Iterator[Readers]:
+        """A transaction that also writes the readers that could not be written before: they are
+        among those that it gives. If it fails, ``new`` and ``renewed`` readers wait for the next
+        one."""
+        try:
+            with self._transaction() as readers:
+                if self._has_unwritten:
+                    self._write(self._with_unwritten(readers))
+                yield self._in_transaction
+        except BaseException:
+            self._unwritten_new = self._unwritten_new.with_rows(new)
+            self._unwritten_renewed = self._unwritten_renewed.with_rows(renewed)
+            raise
+        self._unwritten_new = self._unwritten_renewed = NOBODY
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Readers]:
         """A transaction that ends with a checkpoint: SQLite takes a write-ahead log that is gone,
-        cut or damaged for an empty or a shorter one, and would lose its last transactions.
-        ``written``: the readers whose rows it writes; None: any."""
+        cut or damaged for an empty or a shorter one, and would lose its last transactions. It gives
+        the readers that the file has now."""
         groups_file.check_files(self._path, self._files)
-        known, self._last_read = self._last_read, None
         self._connection.execute("BEGIN IMMEDIATE")
         try:
-            yield
-            news = None
-            if known is not None and written is not None:
-                # Of the version that it was: what others have written since is read by a recall.
-                version, before = known
-                as_written = replace(before, commits={**before.commits, **written.readers})
-                news = version, read_again(self._connection, as_written, written.by_statements)
+            self._in_transaction = self._read().readers
+            version, self._last_read = self._version(), None
+            yield self._in_transaction
+            after = read_others(self._connection, self._in_transaction)
             self._connection.execute("COMMIT")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             groups_file.check_files(self._path, self._files)
@@ -318,7 +251,9 @@ class GroupMemory:
             if self._connection.in_transaction:  # SQLite itself rolls back when the disk is full
                 self._connection.execute("ROLLBACK")
             raise
-        self._last_read = news
+        finally:
+            self._in_transaction = NOBODY
+        self._last_read = version, after
 
 
 @contextmanager

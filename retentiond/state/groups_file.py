@@ -10,18 +10,25 @@ from dataclasses import replace
 from pathlib import Path
 
 from retentiond.errors import StateError, StateReplaced
-from retentiond.memory.remembered import (
-    Remembered,
-)
+from retentiond.memory.readers import NOBODY
+from retentiond.memory.remembered import Remembered
+from retentiond.state import groups_earlier
 from retentiond.state.audit_file import AUDIT_NAME
-from retentiond.state.groups_rows import read_all, read_cluster_id
+from retentiond.state.groups_tables import read_all, read_cluster_id, write_readers
 from retentiond.state.state_dir import DatabaseFiles, connect, created, version_of
 
 NAME = "groups.db"
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 
-# The key's columns come first. Otherwise SQLite's quick_check takes other columns for missing.
-SCHEMA = """
+READERS = """
+CREATE TABLE readers (
+    topic TEXT NOT NULL PRIMARY KEY,
+    crc INTEGER NOT NULL,  -- of the topic and the rows
+    rows BLOB NOT NULL  -- an Arrow stream, see `READERS`
+) STRICT;
+"""
+
+SCHEMA = f"""
 CREATE TABLE topics (
     topic TEXT NOT NULL PRIMARY KEY,
     topic_id TEXT NOT NULL,
@@ -29,20 +36,7 @@ CREATE TABLE topics (
     agreed INTEGER NOT NULL  -- complete cycles in a row that saw these groups
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE commits (
-    group_id TEXT NOT NULL,
-    topic TEXT NOT NULL,
-    is_external INTEGER NOT NULL DEFAULT 0,  -- 1 if kind is: a group of that name is another reader
-    kind TEXT NOT NULL,
-    offsets BLOB NOT NULL,  -- by partition, see `ByPartition.unpacked`
-    absent_since_ms INTEGER,  -- NULL while there is a trace of the group on the topic
-    moved_at_ms BLOB NOT NULL,  -- by partition: epoch ms at which the offset was first seen
-    absent_ms INTEGER NOT NULL DEFAULT 0,  -- how much of the absence was observed
-    seen_at_ms INTEGER,  -- epoch ms at which it was first seen to read the topic; NULL: not known
-    stale TEXT NOT NULL DEFAULT '[]',  -- JSON: [partition, ...]: see `RememberedReader`
-    PRIMARY KEY (group_id, topic, is_external)
-) STRICT, WITHOUT ROWID;
-
+{READERS}
 CREATE TABLE losses (
     sentence TEXT NOT NULL  -- until an operator accepts it, nothing is deleted
 ) STRICT;
@@ -66,8 +60,8 @@ ACCEPT = "`retentiond groups accept` goes on without it"
 
 
 def open_for_writing(path: Path) -> sqlite3.Connection:
-    """Opens the file for the holder of the state lock: creates a missing one, and keeps a damaged
-    one aside.
+    """Opens the file for the holder of the state lock: creates a missing one, keeps a damaged one
+    aside, and rewrites one of the schema before.
 
     Raises `StateError` for a file of another schema, `OSError` and `sqlite3.Error`.
     """
@@ -82,6 +76,8 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
         )
     connection = connect(path)
     try:
+        if version_of(connection) == groups_earlier.SCHEMA_VERSION:
+            _rewrite(connection)
         if (
             read_cluster_id(connection) is None
             and (cluster_id := _cluster_of_audit(path)) is not None
@@ -113,7 +109,31 @@ def open_shared(path: Path) -> sqlite3.Connection:
             f"the remembered groups in {path} are damaged ({damage}); restart retentiond, which "
             f"keeps them aside, then {ACCEPT}"
         )
-    return connect(path)
+    connection = connect(path)
+    if version_of(connection) == groups_earlier.SCHEMA_VERSION:
+        connection.close()
+        raise StateError(
+            f"the remembered groups in {path} were written by an earlier retentiond; start "
+            "retentiond of this version, which rewrites them"
+        )
+    return connection
+
+
+def _rewrite(connection: sqlite3.Connection) -> None:
+    """Makes a file of the schema before one of this schema, in one transaction."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        readers = groups_earlier.read_readers(connection)
+        connection.execute(READERS)
+        write_readers(connection, NOBODY, readers)
+        connection.execute("DROP TABLE commits")
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
 def check_files(path: Path, files: DatabaseFiles) -> None:
@@ -148,10 +168,11 @@ def _has_recorded_cycles(audit: Path) -> bool:
 
 
 def check_version(connection: sqlite3.Connection, path: Path) -> None:
+    """Raises `StateError` for a file that can't be read, because it is newer or far older."""
     version = version_of(connection)
     if version == 0:
         raise sqlite3.DatabaseError("it has no schema")
-    if version != SCHEMA_VERSION:
+    if version not in (SCHEMA_VERSION, groups_earlier.SCHEMA_VERSION):
         which = "a newer" if version > SCHEMA_VERSION else "an earlier"
         raise StateError(
             f"the remembered groups in {path} were written by {which} retentiond (schema "

@@ -6,13 +6,13 @@ import sqlite3
 from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import TypeVar
 
 from retentiond.errors import StateError
-from retentiond.memory.remembered import NOTHING, GroupOnTopic, Remembered, RememberedReader
+from retentiond.memory.readers import Readers, RememberedReader
+from retentiond.memory.remembered import NOTHING, Remembered
 from retentiond.snapshot import namesake_id
 from retentiond.state import groups_file
-from retentiond.state.groups_rows import read_all, readers_of_topic, topics_of_group
+from retentiond.state.groups_tables import read_all, read_readers, read_topic
 from retentiond.state.state_dir import connect
 
 
@@ -57,11 +57,12 @@ def cluster_of(state_dir: Path) -> str | None:
 def readers_of(state_dir: Path, topic: str) -> dict[str, RememberedReader] | None:
     """The readers of a topic with their last commits, by name. If a group and an external reader
     have the same name, the vanished one goes by `namesake_id`. None if they can't be read."""
-    readers = _look_up(state_dir, readers_of_topic, topic)
+    readers = _look_up(state_dir, lambda connection: read_topic(connection, topic))
     if readers is None:
         return None
     by_name: dict[str, RememberedReader] = {}
-    for at, last in sorted(readers.items(), key=lambda item: item[1].absent_since_ms is not None):
+    known = readers.by_name().items()
+    for at, last in sorted(known, key=lambda item: item[1].absent_since_ms is not None):
         is_second = at.group_id in by_name
         second_name = namesake_id(at.group_id, is_external=at.is_external)
         by_name[second_name if is_second else at.group_id] = last
@@ -69,24 +70,23 @@ def readers_of(state_dir: Path, topic: str) -> dict[str, RememberedReader] | Non
 
 
 def topics_read_by(state_dir: Path, group_id: str) -> dict[str, RememberedReader] | None:
-    """A group's last commits, by topic. None if they can't be read."""
-    return _look_up(state_dir, topics_of_group, group_id)
+    """A reader's last commits, by topic. If a group and an external reader have the name, the one
+    that is not absent counts. None if they can't be read."""
+    readers = _look_up(state_dir, read_readers)
+    if readers is None:
+        return None
+    known = readers.where(readers.are(group_id)).by_name().items()
+    in_turn = sorted(known, key=lambda item: item[1].absent_since_ms is None)
+    return {at.topic: last for at, last in in_turn}
 
 
-TopicOrReader = TypeVar("TopicOrReader", bound=str | GroupOnTopic)
-
-
-def _look_up(
-    state_dir: Path,
-    look_up: Callable[[sqlite3.Connection, str], dict[TopicOrReader, RememberedReader]],
-    name: str,
-) -> dict[TopicOrReader, RememberedReader] | None:
+def _look_up(state_dir: Path, look_up: Callable[[sqlite3.Connection], Readers]) -> Readers | None:
     path = state_dir / groups_file.NAME
     if not path.exists():
         return None
     try:
         with closing(connect(path, read_only=True)) as connection:
             groups_file.check_version(connection, path)
-            return look_up(connection, name)
+            return look_up(connection)
     except (StateError, sqlite3.Error, ValueError, TypeError):
         return None

@@ -1,7 +1,6 @@
 """What a process keeps of the remembered groups is what the file holds, whatever happens.
 
-A cycle keeps the readers that it has written, and reads the other rows again that its statements
-have changed. The judge opens the file again.
+A cycle keeps the readers that it has written. The judge opens the file again.
 """
 
 from __future__ import annotations
@@ -113,7 +112,7 @@ class Life:
         self.commit()
         second = newly_seen(taken(self.kafka, before), known, before)
         self.memory.remember_newcomers(second, before)
-        return "newcomers" if second.new_readers or second.stale else "no newcomers"
+        return "newcomers" if len(second.new) or second.stale else "no newcomers"
 
     def full_disk(self) -> str:
         """Cycles that can write nothing, and then one that can."""

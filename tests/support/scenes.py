@@ -10,7 +10,7 @@ from pathlib import Path
 from retentiond.act.approved import Approved, CommitEvidence
 from retentiond.disks.broker_disks import DiskReport
 from retentiond.disks.stuck import Stuck, StuckCause
-from retentiond.memory.by_partition import ByPartition
+from retentiond.memory.readers import GroupOnTopic, RememberedReader
 from retentiond.model import (
     VERDICT_OF,
     DeletionOutcome,
@@ -24,10 +24,8 @@ from retentiond.model import (
 )
 from retentiond.state.audit import Audit
 from retentiond.state.audit_records import CycleRecord
-from retentiond.state.groups import GroupMemory
-from retentiond.state.groups_file import NAME
-from retentiond.state.state_dir import connect
 from retentiond.tell.report import CycleReport, GroupState
+from tests.support.builders.group_memories import add_readers
 
 NOW_MS = 1_790_000_000_000
 HOUR_MS = 3_600_000
@@ -215,19 +213,17 @@ def remember(
     vanished: Iterable[str] = (),
 ) -> None:
     """Groups with their commits by partition, as earlier cycles saw them."""
-    GroupMemory.open(state_dir).close()
     gone = set(vanished)
-    with closing(connect(state_dir / NAME)) as connection:
-        connection.executemany(
-            "INSERT INTO commits (group_id, topic, kind, offsets, absent_since_ms, moved_at_ms) "
-            "VALUES (?, ?, 'consumer', ?, ?, ?)",
-            [
-                (group, topic, ByPartition.of(offsets).packed(),
-                 NOW_MS - 2 * HOUR_MS if group in gone else None,
-                 ByPartition.of(dict.fromkeys(offsets, moved_at_ms)).packed())
-                for group, offsets in commits.items()
-            ],
-        )  # fmt: skip
+    readers = {
+        GroupOnTopic(group, topic): RememberedReader(
+            GroupKind.CONSUMER,
+            offsets,
+            NOW_MS - 2 * HOUR_MS if group in gone else None,
+            dict.fromkeys(offsets, moved_at_ms),
+        )
+        for group, offsets in commits.items()
+    }
+    add_readers(state_dir, readers)
 
 
 def deleted(state_dir: Path, topic: str, at_ms: Iterable[int], records: int = 1_000) -> None:

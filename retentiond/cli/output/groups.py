@@ -10,7 +10,8 @@ from retentiond.cli.output.printing import Column, ColumnKind, Row
 from retentiond.formatting import rfc3339, say_name
 
 if TYPE_CHECKING:
-    from retentiond.memory.remembered import ReaderName, Remembered, RememberedReader
+    from retentiond.memory.readers import ReaderName, RememberedReader
+    from retentiond.memory.remembered import Remembered
 
 GROUP_COLUMNS = (
     Column("GROUP", ColumnKind.NAME),

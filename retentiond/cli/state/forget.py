@@ -18,7 +18,8 @@ from retentiond.model import GroupKind
 from retentiond.state.operator_actions import Action, action_now, record_action
 
 if TYPE_CHECKING:
-    from retentiond.memory.remembered import ReaderName, Remembered, RememberedReader
+    from retentiond.memory.readers import ReaderName, RememberedReader
+    from retentiond.memory.remembered import Remembered
 
 MOST_PREVIEWED = 20
 """Groups that a preview shows; it counts the others."""

@@ -17,7 +17,8 @@ from retentiond.disks.predictions import is_tiered
 from retentiond.errors import KafkaUnavailable, UsageError
 from retentiond.formatting import DAY_MS, HOUR_MS, MINUTE_MS
 from retentiond.kafka.interface import Kafka
-from retentiond.memory.remembered import GroupOnTopic, Remembered, RememberedReader
+from retentiond.memory.readers import GroupOnTopic, RememberedReader
+from retentiond.memory.remembered import Remembered
 from retentiond.model import Failure, TopicPartition
 from retentiond.snapshot import GroupTopic, Snapshot, partitions_of
 from retentiond.tell.explain.sentences import Ahead
@@ -135,13 +136,14 @@ def topic_readers(snapshot: Snapshot, remembered: Remembered, topic: str) -> Top
     all_candidates = candidates(evidence, topic)
     counting_groups = counting(evidence, topic, all_candidates)
     traces = _traces(snapshot, evidence, topic)
+    known = remembered.about([topic]).commits
     return TopicReaders(
         tuple(
             _topic_reader(
                 evidence,
                 group_id,
                 traces[group_id],
-                remembered.commits.get(GroupOnTopic(group.name, topic, group.is_external)),
+                known.get(GroupOnTopic(group.name, topic, group.is_external)),
                 now_ms=snapshot.taken_at_ms,
             )
             for group_id in counting_groups

@@ -6,15 +6,21 @@ the time again, and a topic whose partitions are held in turn would look like on
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+import pyarrow.compute as pc
+
 from retentiond.config import TopicPolicy
-from retentiond.memory.changes import Changes, listed_readers
-from retentiond.memory.remembered import Remembered, is_forgotten
+from retentiond.memory.changes import Changes
+from retentiond.memory.readers import Readers, flags
+from retentiond.memory.remembered import Remembered, are_forgotten
+from retentiond.memory.seen import Rows, listed
 from retentiond.model import CAUSED_BY_A_GROUP, Plan, Reason, TopicPartition, Verdict
-from retentiond.snapshot import GroupCondition, Snapshot
+from retentiond.snapshot import NOWHERE, Flags, GroupCondition, Integers, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,25 +47,18 @@ MEMBERS_KNOWN = (GroupCondition.LIVE, GroupCondition.EMPTY)
 
 def standing(snapshot: Snapshot, before: Remembered, seen: Changes) -> Standing:
     """``before``: the memory before the reading; ``seen``: what the reading changes in it."""
-    topics = {topic.name: topic for topic in snapshot.topics}
-    last_commit_ms: dict[str, int] = {}
-    vanished_ms: dict[str, int] = {}
-    listed = listed_readers(snapshot)
-    still_absent = {*seen.still_absent}
-    absent = still_absent | {*seen.absent}
-    for at, last in {**before.commits, **seen.new_readers, **seen.changed_readers}.items():
-        topic = topics.get(at.topic)
-        if topic is None or is_forgotten(topic.policy, last):
-            continue
-        if isinstance(topic.policy, TopicPolicy) and topic.policy.excludes(at.group_id):
-            continue
-        if last.moved_at_ms:
-            moved_ms = int(last.moved_at_ms.numbers.max())
-            last_commit_ms[at.group_id] = max(moved_ms, last_commit_ms.get(at.group_id, 0))
-        is_absent = at in absent or last.absent_since_ms is not None
-        if is_absent and at.reader not in listed:
-            missing_ms = last.absent_ms + (seen.observed_ms if at in still_absent else 0)
-            vanished_ms[at.group_id] = max(missing_ms, vanished_ms.get(at.group_id, 0))
+    readers = before.readers.with_rows(seen.new).with_rows(seen.renewed)
+    rows = Rows.of(readers, snapshot)
+    counts = (rows.topics != NOWHERE) & ~_are_excluded(snapshot, readers, rows)
+    counts &= ~are_forgotten(readers, rows.topics, snapshot.topics)
+    is_still_absent = flags(pc.is_in(readers.keys, value_set=seen.still_absent))
+    is_absent = readers.is_absent | flags(pc.is_in(readers.keys, value_set=seen.absent))
+    is_missing = (is_absent | is_still_absent) & ~listed(snapshot)[rows.groups]
+    missing_ms = readers.absent_ms + seen.observed_ms * is_still_absent
+    commits = readers.commits
+    is_dated = counts[commits.owners] & (commits.moved_at_ms != NOWHERE)
+    last_commit_ms = _latest(readers, commits.owners[is_dated], commits.moved_at_ms[is_dated])
+    missing = np.flatnonzero(counts & is_missing)
     return Standing(
         {
             topic.name: topic.forced_retention_ms
@@ -67,7 +66,7 @@ def standing(snapshot: Snapshot, before: Remembered, seen: Changes) -> Standing:
             if topic.forced_retention_ms is not None
         },
         last_commit_ms,
-        vanished_ms,
+        _latest(readers, missing, missing_ms[missing]),
         {
             group.group_id: group.is_live
             for group in snapshot.groups
@@ -76,6 +75,31 @@ def standing(snapshot: Snapshot, before: Remembered, seen: Changes) -> Standing:
             and not group.is_external
         },
     )
+
+
+def _latest(readers: Readers, rows: Integers, ms: Integers) -> dict[str, int]:
+    """The latest of the times, or the longest, by the name of the row's reader."""
+    latest = np.full(len(readers.names), NOWHERE)
+    np.maximum.at(latest, readers.reader_of[rows], ms)
+    found: dict[str, int] = {}
+    for name, latest_ms in zip(readers.names, latest.tolist(), strict=True):
+        if latest_ms != NOWHERE:
+            found[name.group_id] = max(latest_ms, found.get(name.group_id, 0))
+    return found
+
+
+def _are_excluded(snapshot: Snapshot, readers: Readers, rows: Rows) -> Flags:
+    """Which readers the policy doesn't wait for. Each policy is asked once about each reader."""
+    is_excluded = np.zeros(len(readers), np.bool_)
+    topics_of: defaultdict[TopicPolicy, list[int]] = defaultdict(list)
+    for topic, reading in enumerate(snapshot.topics):
+        if isinstance(reading.policy, TopicPolicy):
+            topics_of[reading.policy].append(topic)
+    for policy, topics in topics_of.items():
+        are = np.array([policy.excludes(name.group_id) for name in readers.names], np.bool_)
+        if are.any():
+            is_excluded |= np.isin(rows.topics, topics) & are[readers.reader_of]
+    return is_excluded
 
 
 HeldFor = Mapping[TopicPartition, Mapping[Reason, float]]

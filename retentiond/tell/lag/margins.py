@@ -19,7 +19,7 @@ import numpy as np
 
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka.interface import NOT_ANSWERED, Kafka
-from retentiond.memory.remembered import GroupOnTopic
+from retentiond.memory.readers import GroupOnTopic
 from retentiond.model import Failure, PlanRow
 from retentiond.snapshot import NOWHERE, Integers, Snapshot, TopicReading, partitions_of, topics_of
 from retentiond.tell.figures.group_answers import LagReport

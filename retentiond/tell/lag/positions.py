@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from retentiond.decide.star_schema import excluded_groups
-from retentiond.memory.remembered import GroupOnTopic
+from retentiond.memory.readers import GroupOnTopic
 from retentiond.model import PlanRow, Reason
 from retentiond.snapshot import Integers, PartitionReading, Snapshot, topics_of
 

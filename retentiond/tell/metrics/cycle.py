@@ -12,7 +12,7 @@ from retentiond.disks.log_dirs import LogDirKey
 from retentiond.disks.pressure import LogDirRelief
 from retentiond.disks.stuck import StuckCause
 from retentiond.formatting import label
-from retentiond.memory.remembered import GroupOnTopic
+from retentiond.memory.readers import GroupOnTopic
 from retentiond.model import Outcome, PlanRow, Reason
 from retentiond.tell.figures.answers import TopicAnswer
 from retentiond.tell.figures.pressure import MOST_KEEPERS

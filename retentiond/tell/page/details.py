@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from retentiond.formatting import label, parse_time
-from retentiond.memory.remembered import RememberedReader
+from retentiond.memory.readers import RememberedReader
 from retentiond.model import PlanRow, Verdict
 from retentiond.tell.figures.answers import PartitionAnswer, SimilarPartitions, TopicAnswer
 from retentiond.tell.figures.group_answers import (
@@ -74,8 +74,8 @@ def remembered_reader(group_id: str, last: RememberedReader) -> TopicReader:
     return TopicReader(
         group_id,
         last.kind,
-        last.offsets.as_dict(),
-        last.moved_at_ms.as_dict(),
+        last.offsets,
+        last.moved_at_ms,
         last.absent_since_ms,
     )
 

@@ -100,11 +100,11 @@ class Daemon:
             found.memory.uptime = lambda: Uptime("the-host", self.world.now_ms)
             real_apply = found.memory._apply
 
-            def apply(changed: Any) -> None:
-                real_apply(changed)
+            def apply(*changed: Any) -> None:
+                real_apply(*changed)
                 self.reach("within remember")
 
-            found.memory._apply = apply  # type: ignore[method-assign]  # a step of its own
+            found.memory._apply = apply  # type: ignore[assignment,method-assign]  # a step of its own
             self._state = replace(
                 found,
                 audit=cast(Any, Stepping(found.audit, self.reach)),

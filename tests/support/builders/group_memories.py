@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+
 from retentiond.config import Config
 from retentiond.memory.changes import changes
-from retentiond.memory.remembered import NOTHING, GroupOnTopic, Remembered
+from retentiond.memory.readers import GroupOnTopic, Readers, RememberedReader
+from retentiond.memory.remembered import NOTHING, Remembered
 from retentiond.snapshot import Snapshot
 from retentiond.state.groups import GroupMemory
 from tests.support.builders.gather_worlds import snapshot
@@ -30,3 +35,9 @@ def cycle(memory: GroupMemory, kafka: FakeCluster, policy: Config | None = None)
 def remember(memory: GroupMemory, read: Snapshot, before: Remembered, interval_ms: int = 0) -> None:
     observed_ms = memory.observed_ms(interval_ms)
     memory.remember(changes(read, before, 1, observed_ms), before)
+
+
+def add_readers(state_dir: Path, readers: Mapping[GroupOnTopic, RememberedReader]) -> None:
+    """As earlier cycles have seen them."""
+    with closing(GroupMemory.open(state_dir)) as memory, memory._transaction() as before:
+        memory._write(before.with_rows(Readers.of(readers)))

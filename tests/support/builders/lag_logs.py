@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka.interface import LogRange
-from retentiond.memory.remembered import GroupOnTopic
+from retentiond.memory.readers import GroupOnTopic
 from retentiond.model import Failure, TopicPartition
 from retentiond.snapshot import PartitionReading, Snapshot
 from retentiond.tell.figures.group_answers import LagReport

@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
-from retentiond.memory.remembered import GroupOnTopic, Remembered, RememberedReader, is_forgotten
+import pyarrow as pa
+
+from retentiond.config import TopicPolicy
+from retentiond.memory.readers import GroupOnTopic, RememberedReader
+from retentiond.memory.remembered import Remembered
 from retentiond.snapshot import Snapshot
+
+
+def named(keys: pa.Array) -> tuple[GroupOnTopic, ...]:
+    """The readers of these `GroupOnTopic.key`s."""
+    found = (key.split("\0") for key in keys.to_pylist())
+    return tuple(
+        GroupOnTopic(group, topic, is_external == "1") for topic, group, is_external in found
+    )
 
 
 def known_commits(snapshot: Snapshot, before: Remembered) -> dict[GroupOnTopic, RememberedReader]:
     """Less what says nothing any more: commits on a topic that was recreated, and readers that the
     policy has given up waiting for."""
     by_name = {topic.name: topic for topic in snapshot.topics}
-    return {
-        at: last.without_commits() if by_name[at.topic].recreated else last
-        for at, last in before.commits.items()
-        if at.topic in by_name and not is_forgotten(by_name[at.topic].policy, last)
-    }
+    known = {}
+    for at, last in before.commits.items():
+        topic = by_name.get(at.topic)
+        if topic is None:
+            continue
+        patience_ms = None
+        if isinstance(topic.policy, TopicPolicy):
+            patience_ms = topic.policy.forget_vanished_after_ms
+        is_absent = last.absent_since_ms is not None
+        if is_absent and patience_ms is not None and last.absent_ms >= patience_ms:
+            continue
+        known[at] = RememberedReader(last.kind, {}) if topic.recreated else last
+    return known

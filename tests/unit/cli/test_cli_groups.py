@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from retentiond.errors import KafkaUnavailable
-from retentiond.memory.by_partition import NONE, ByPartition
-from retentiond.memory.remembered import GroupOnTopic
+from retentiond.memory.readers import GroupOnTopic, RememberedReader
+from retentiond.model import GroupKind
 from retentiond.state.groups import GroupMemory
 from retentiond.state.groups_file import NAME
 from retentiond.state.groups_lookup import recall
 from retentiond.state.operator_actions import actions_in
 from tests.support.builders.gather_worlds import healthy
-from tests.support.builders.group_memories import BILLING, cycle
+from tests.support.builders.group_memories import BILLING, add_readers, cycle
 from tests.support.fakes import FakeCluster
 from tests.unit.cli.conftest import CONFIG, Command, Transcript
 
@@ -245,13 +245,7 @@ def test_of_a_group_and_an_external_reader_of_one_name_the_operator_says_which(
 ) -> None:
     """By --kind, or as a remedy calls the one that has vanished."""
     lake = GroupOnTopic("billing", "orders", is_external=True)
-    with closing(sqlite3.connect(state_dir / "groups.db")) as connection:
-        connection.execute(
-            "INSERT INTO commits (group_id, topic, is_external, kind, offsets, moved_at_ms) "
-            "VALUES ('billing', 'orders', 1, 'external', ?, ?)",
-            (ByPartition.of({0: 1}).packed(), NONE.packed()),
-        )
-        connection.commit()
+    add_readers(state_dir, {lake: RememberedReader(GroupKind.EXTERNAL, {0: 1})})
     done = command("groups", "forget", "billing", "--yes", "-c", config_file)
     assert done.code == 2
     assert "say which one with --kind group or --kind external" in done.err

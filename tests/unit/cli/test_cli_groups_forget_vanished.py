@@ -14,19 +14,16 @@ import pytest
 from prometheus_client.registry import CollectorRegistry
 
 from retentiond.errors import StateError
-from retentiond.memory.by_partition import ByPartition
-from retentiond.memory.remembered import GroupOnTopic, ReaderName, RememberedReader
+from retentiond.memory.readers import GroupOnTopic, ReaderName, RememberedReader
 from retentiond.model import GroupKind
-from retentiond.state import groups_file
 from retentiond.state.groups import GroupMemory
 from retentiond.state.groups_lookup import recall
-from retentiond.state.groups_rows import KEEP_READER, rows_of
 from retentiond.state.operator_actions import actions_in
 from retentiond.tell.metrics.registry import Metrics
 from retentiond.tell.report import group_states
 from tests.support import oracle
 from tests.support.builders.gather_worlds import healthy
-from tests.support.builders.group_memories import cycle
+from tests.support.builders.group_memories import add_readers, cycle
 from tests.support.builders.reports import report
 from tests.unit.cli.conftest import CONFIG, Command
 
@@ -38,15 +35,9 @@ MANY = 3000
 def remembered(state_dir: Path, group: str, topic: str = "orders", days: int | None = None) -> None:
     """``days``: for how long it was observed to be gone; None: it is there."""
     at = GroupOnTopic(group, topic)
-    with closing(groups_file.open_for_writing(state_dir / groups_file.NAME)) as connection:
-        rows = rows_of({at: RememberedReader(GroupKind.CLASSIC, ByPartition.of({0: 3}))})
-        connection.executemany(KEEP_READER, rows)
-        if days is not None:
-            connection.execute(
-                "UPDATE commits SET absent_since_ms = 1, absent_ms = ? "
-                "WHERE group_id = ? AND topic = ?",
-                (days * DAY_MS, group, topic),
-            )
+    since_ms, absent_ms = (None, 0) if days is None else (1, days * DAY_MS)
+    last = RememberedReader(GroupKind.CLASSIC, {0: 3}, since_ms, absent_ms=absent_ms)
+    add_readers(state_dir, {at: last})
 
 
 @pytest.fixture
@@ -217,15 +208,9 @@ def test_what_was_forgotten_before_an_error_stays_recorded(
 def test_three_thousand_take_seconds_and_a_running_daemon_knows_it_at_once(
     command: Command, config: Path, state_dir: Path
 ) -> None:
-    with closing(groups_file.open_for_writing(state_dir / groups_file.NAME)) as connection:
-        reader = RememberedReader(GroupKind.CLASSIC, ByPartition.of({0: 3}))
-        every = {GroupOnTopic(f"job-{number}", "orders"): reader for number in range(MANY)}
-        connection.execute("BEGIN")
-        connection.executemany(KEEP_READER, rows_of(every))
-        connection.execute(
-            "UPDATE commits SET absent_since_ms = 1, absent_ms = 1 WHERE group_id LIKE 'job-%'"
-        )
-        connection.execute("COMMIT")
+    reader = RememberedReader(GroupKind.CLASSIC, {0: 3}, 1, absent_ms=1)
+    jobs = {GroupOnTopic(f"job-{number}", "orders"): reader for number in range(MANY)}
+    add_readers(state_dir, jobs)
     with closing(GroupMemory.open(state_dir)) as daemons:
         began = time.monotonic()
         done = command("groups", "forget", "--pattern", "job-.*", "--yes", "--config", config)

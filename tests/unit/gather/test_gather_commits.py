@@ -8,14 +8,8 @@ import pytest
 
 from retentiond.errors import KafkaUnavailable
 from retentiond.gather.commits import MORE_PARTITIONS
-from retentiond.memory.by_partition import ByPartition
-from retentiond.memory.remembered import (
-    NOTHING,
-    GroupOnTopic,
-    KnownTopic,
-    Remembered,
-    RememberedReader,
-)
+from retentiond.memory.readers import GroupOnTopic, Readers, RememberedReader
+from retentiond.memory.remembered import NOTHING, KnownTopic, Remembered
 from retentiond.model import Commit, Failure, GroupKind, TopicPartition
 from retentiond.snapshot import VANISHED, Snapshot
 from tests.support.builders.gather_worlds import (
@@ -128,10 +122,10 @@ def test_a_commit_that_is_deleted_after_the_plan_is_not_read_and_is_remembered(
 ) -> None:
     first = snapshot(kafka)
     del kafka.groups["billing"].commits[ORDERS_0]
-    known = RememberedReader(GroupKind.CLASSIC, ByPartition.of({0: 3, 1: 4}))
+    known = RememberedReader(GroupKind.CLASSIC, {0: 3, 1: 4})
     remembered = Remembered(
         {"orders": KnownTopic(kafka.topics["orders"].topic_id)},
-        {GroupOnTopic("billing", "orders"): known},
+        Readers.of({GroupOnTopic("billing", "orders"): known}),
     )
     taken = second(kafka, first, remembered, about=ORDERS_0)
     assert kafka.on[0][0] == ("billing",)
@@ -142,10 +136,10 @@ def test_a_commit_that_is_deleted_after_the_plan_is_not_read_and_is_remembered(
 def test_a_group_that_is_gone_is_asked_nothing_and_has_vanished(kafka: Asked) -> None:
     first = snapshot(kafka)
     kafka.delete_group("billing")
-    known = RememberedReader(GroupKind.CLASSIC, ByPartition.of({0: 3, 1: 4}))
+    known = RememberedReader(GroupKind.CLASSIC, {0: 3, 1: 4})
     remembered = Remembered(
         {"orders": KnownTopic(kafka.topics["orders"].topic_id)},
-        {GroupOnTopic("billing", "orders"): known},
+        Readers.of({GroupOnTopic("billing", "orders"): known}),
     )
     taken = second(kafka, first, remembered, about=ORDERS_0)
     assert kafka.on == []

@@ -5,23 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retentiond.memory.by_partition import ByPartition
 from retentiond.memory.changes import DROP_AFTER_MS, Changes, changes, known_readers, newly_seen
-from retentiond.memory.remembered import (
-    GroupOnTopic,
-    KnownTopic,
-    Remembered,
-    RememberedReader,
-)
+from retentiond.memory.readers import GroupOnTopic, Readers, RememberedReader
+from retentiond.memory.remembered import KnownTopic, Remembered
 from retentiond.model import Failure, GroupKind, TopicPartition
-from retentiond.snapshot import COMMIT_SCHEMA, PartitionReading, Snapshot, partitions_of
+from retentiond.snapshot import PartitionReading, Snapshot
 from tests.support.builders.guard_readings import POLICY, Reading, group, topic
-from tests.support.builders.remembered import known_commits
+from tests.support.builders.remembered import named
 
 ORDERS_0 = TopicPartition("orders", 0)
 LOST = Failure("TIMED_OUT", "no answer")
@@ -48,25 +42,12 @@ def reading(
 
 def after(before: Remembered, changed: Changes) -> Remembered:
     """As the memory file applies them."""
-    commits = {
-        at: last.without_commits() if at.topic in changed.void_topics else last
-        for at, last in before.commits.items()
-    }
-    assert changed.new_readers.keys().isdisjoint(commits)
-    assert changed.changed_readers.keys() <= commits.keys()
-    commits |= {**changed.new_readers, **changed.changed_readers}
-    for at in changed.absent:
-        commits[at] = replace(commits[at], absent_since_ms=changed.now_ms, absent_ms=0)
-    for at in changed.still_absent:
-        commits[at] = replace(commits[at], absent_ms=commits[at].absent_ms + changed.observed_ms)
-    for at in changed.forgotten:
-        del commits[at]
-    return Remembered({**before.topics, **changed.topics}, commits)
+    return Remembered({**before.topics, **changed.topics}, changed.applied(before.readers))
 
 
 def remembered_of(offset: int, absent_since_ms: int | None = None) -> Remembered:
-    last = RememberedReader(GroupKind.CLASSIC, ByPartition.of({0: offset}), absent_since_ms)
-    return Remembered({"orders": KnownTopic("id-of-orders")}, {A: last})
+    last = RememberedReader(GroupKind.CLASSIC, {0: offset}, absent_since_ms)
+    return Remembered({"orders": KnownTopic("id-of-orders")}, Readers.of({A: last}))
 
 
 def kept(offset: int | None, before: int, log_start: int | None) -> dict[int, int]:
@@ -114,12 +95,12 @@ def test_a_reading_that_can_not_tell_marks_no_absence_and_forgets_nothing(why: s
 
     for absent_since_ms in (None, 0):
         changed = changes(snapshot, remembered_of(5, absent_since_ms), 1)
-        assert (changed.absent, changed.forgotten) == ((), ())
+        assert (*named(changed.absent), *named(changed.forgotten)) == ()
 
 
 def test_a_group_without_a_commit_any_more_is_absent_though_it_is_listed() -> None:
     snapshot = reading({}, also_listed=["a"]).snapshot()
-    assert changes(snapshot, remembered_of(5), 1).absent == (A,)
+    assert named(changes(snapshot, remembered_of(5), 1).absent) == (A,)
 
 
 def test_a_group_that_is_back_and_can_not_be_read_is_no_longer_absent() -> None:
@@ -140,7 +121,7 @@ def test_a_topic_that_is_not_in_the_policy_any_more_is_left_as_it_was() -> None:
         at: each for at, each in elsewhere.partitions.items() if at.topic == "clicks"
     }
     changed = changes(elsewhere.snapshot(), known, 1)
-    assert changed.absent == ()
+    assert named(changed.absent) == ()
     assert after(known, changed).commits[A] == known.commits[A]
 
 
@@ -164,15 +145,15 @@ WAITS_FOR_LATER = {LATER.group_id: frozenset({LATER.topic})}
 def test_who_waits_for_a_topic_is_remembered_as_a_reader_of_it() -> None:
     waits = replace(reading({}, also_listed=["a"]).snapshot(), other_topics=WAITS_FOR_LATER)
     changed = changes(waits, Remembered(), 1)
-    reader = RememberedReader(GroupKind.CLASSIC, ByPartition.of({}), seen_at_ms=waits.taken_at_ms)
-    assert changed.new_readers == {LATER: reader}
+    reader = RememberedReader(GroupKind.CLASSIC, {}, seen_at_ms=waits.taken_at_ms)
+    assert changed.new.by_name() == {LATER: reader}
 
     known = after(Remembered(), changed)
     assert not changes(waits, known, 1)
     without = changes(reading({}).snapshot(), known, 1)  # neither the group nor the topic
-    assert (without.absent, without.dropped_topics) == ((), ())
+    assert (named(without.absent), without.dropped_topics) == ((), ())
     there = reading({("b", TopicPartition("later", 0)): 1}).snapshot()
-    assert changes(there, known, 1).absent == (LATER,)
+    assert named(changes(there, known, 1).absent) == (LATER,)
 
 
 def test_a_topic_that_is_gone_stays_remembered_while_somebody_waits_for_it() -> None:
@@ -196,11 +177,9 @@ def test_a_newcomer_is_who_neither_the_first_reading_nor_an_earlier_cycle_has_se
         other_topics=dict.fromkeys(groups, frozenset({"later"})),
     )
     before = Remembered(
-        commits={
-            GroupOnTopic("known", "later"): RememberedReader(GroupKind.SHARE, ByPartition.of({}))
-        }
+        readers=Readers.of({GroupOnTopic("known", "later"): RememberedReader(GroupKind.SHARE, {})})
     )
-    found = newly_seen(second, known_readers(first, before), before).new_readers
+    found = newly_seen(second, known_readers(first, before), before).new.by_name()
     assert {at: last.offsets for at, last in found.items()} == {
         GroupOnTopic("late", "orders"): {0: 2},
         GroupOnTopic("late", "later"): {},
@@ -212,8 +191,8 @@ def test_a_newcomer_may_have_the_name_of_a_reader_of_the_other_kind() -> None:
     second = reading({("lake", ORDERS_0): 2}).snapshot()
     external = tuple(replace(group, kind=GroupKind.EXTERNAL) for group in second.groups)
     known = known_readers(first, Remembered())
-    assert newly_seen(second, known, Remembered()).new_readers == {}
-    found = newly_seen(replace(second, groups=external), known, Remembered()).new_readers
+    assert newly_seen(second, known, Remembered()).new.by_name() == {}
+    found = newly_seen(replace(second, groups=external), known, Remembered()).new.by_name()
     assert {at: last.offsets for at, last in found.items()} == {
         GroupOnTopic("lake", "orders", is_external=True): {0: 2}
     }
@@ -289,46 +268,11 @@ def snapshot_of(step: Step, now_ms: int, generation: int) -> Snapshot:
     return replace(made.snapshot(), taken_at_ms=now_ms, problems=problems)
 
 
-def recalling(snapshot: Snapshot, before: Remembered) -> Snapshot:
-    """With what is remembered of its groups, as `recalled` puts it in."""
-    groups = [each.group_id for each in snapshot.groups]
-    places = partitions_of(snapshot)
-    rows = [
-        {
-            "group_id": groups.index(at.group_id),
-            "partition_id": places.index(TopicPartition(at.topic, partition)),
-            "offset": offset,
-        }
-        for at, last in known_commits(snapshot, before).items()
-        if at.group_id in groups
-        for partition, offset in last.offsets.items()
-    ]
-    return replace(snapshot, remembered=pa.Table.from_pylist(rows, schema=COMMIT_SCHEMA))
-
-
-@pytest.mark.long
-@given(st.lists(steps, max_size=12))
-def test_what_stands_as_it_is_remembered_changes_nothing_else(cycles: list[Step]) -> None:
-    """A reading that shows what is remembered is only compared with it where it differs."""
-    remembered = Remembered()
-    now_ms = generation = 0
-    for step in cycles:
-        now_ms += step.ms_later
-        generation += bool(step.recreated)
-        snapshot = snapshot_of(step, now_ms, generation)
-        expected = changes(snapshot, remembered, 1)
-
-        found = changes(recalling(snapshot, remembered), remembered, 1)
-        assert replace(found, topics={}) == replace(expected, topics={})
-
-        remembered = after(remembered, expected)
-
-
 def test_a_commit_that_has_no_date_yet_gets_one_though_it_has_not_moved() -> None:
     before = remembered_of(5)
-    snapshot = recalling(reading({("a", ORDERS_0): 5}).snapshot(), before)
+    snapshot = reading({("a", ORDERS_0): 5}).snapshot()
 
-    (last,) = changes(snapshot, before, 1).changed_readers.values()
+    (last,) = changes(snapshot, before, 1).renewed.by_name().values()
 
     assert last.moved_at_ms == {0: snapshot.taken_at_ms}
 
@@ -386,7 +330,7 @@ def test_who_was_once_seen_to_read_stays_remembered_until_something_lets_go_of_i
         if step.forgotten:
             readers = {on_topic for on_topic in readers if on_topic.group_id != step.forgotten}
             released = {at: to for at, to in remembered.commits.items() if at[0] != step.forgotten}
-            remembered = replace(remembered, commits=released)
+            remembered = replace(remembered, readers=Readers.of(released))
             expected = {at: to for at, to in expected.items() if at[0] != step.forgotten}
 
 
@@ -420,7 +364,7 @@ def test_a_group_that_is_back_with_the_same_commit_has_not_moved() -> None:
     known = after(known, changes(gone, known, 1))
     assert known.commits[A].absent_since_ms == 20
     assert moved(known, 5, 30).commits[A] == RememberedReader(
-        GroupKind.CLASSIC, ByPartition.of({0: 5}), None, ByPartition.of({0: 10}), seen_at_ms=10
+        GroupKind.CLASSIC, {0: 5}, None, {0: 10}, seen_at_ms=10
     )
 
 

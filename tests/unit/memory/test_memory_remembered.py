@@ -11,19 +11,11 @@ import pyarrow as pa
 import pytest
 
 from retentiond.config import Config, PolicyConflict, TopicPolicy
-from retentiond.memory.by_partition import ByPartition
+from retentiond.memory.readers import GroupOnTopic, Readers, RememberedReader
 from retentiond.memory.recall import recalled, stale_commits
-from retentiond.memory.remembered import (
-    NOTHING,
-    ByTopic,
-    GroupOnTopic,
-    KnownTopic,
-    Remembered,
-    RememberedReader,
-    is_forgotten,
-)
+from retentiond.memory.remembered import NOTHING, KnownTopic, Remembered, are_forgotten
 from retentiond.model import Failure, GroupKind, TopicPartition
-from retentiond.snapshot import COMMIT_SCHEMA, VANISHED, PartitionReading, Snapshot
+from retentiond.snapshot import COMMIT_SCHEMA, VANISHED, PartitionReading, Snapshot, TopicReading
 from tests.support.builders.gather_worlds import (
     HOUR_MS,
     ORDERS_0,
@@ -60,10 +52,8 @@ def ghost(
     """A group that was seen on a topic as it is now, or as it was under another id."""
     known = KnownTopic(topic_id or kafka.topics["orders"].topic_id)
     absent_since_ms = None if absent_ms is None else kafka.now_ms - 365 * DAY_MS
-    last = RememberedReader(
-        GroupKind.CONSUMER, ByPartition.of(COMMITS), absent_since_ms, absent_ms=absent_ms or 0
-    )
-    return Remembered({"orders": known}, {at: last})
+    last = RememberedReader(GroupKind.CONSUMER, COMMITS, absent_since_ms, absent_ms=absent_ms or 0)
+    return Remembered({"orders": known}, Readers.of({at: last}))
 
 
 def remembered(snapshot: Snapshot) -> dict[tuple[str, TopicPartition], int]:
@@ -127,7 +117,7 @@ def test_what_is_remembered_of_a_topic_that_is_not_enabled_does_not_count(
 def test_commits_on_partitions_that_are_not_there_bear_on_no_decision(kafka: FakeCluster) -> None:
     known = ghost(kafka)
     known = replace(
-        known, commits={GHOST: RememberedReader(GroupKind.CLASSIC, ByPartition.of({0: 2, 7: 5}))}
+        known, readers=Readers.of({GHOST: RememberedReader(GroupKind.CLASSIC, {0: 2, 7: 5})})
     )
 
     assert remembered(taken(kafka, known)) == {("ghost", ORDERS_0): 2}
@@ -148,10 +138,9 @@ def test_a_recreated_topic_is_marked_and_the_commits_that_were_known_are_dropped
 
 def test_a_reader_without_a_commit_is_a_reader_still(kafka: FakeCluster) -> None:
     known = {
-        at: RememberedReader(GroupKind.CLASSIC, ByPartition.of({}))
-        for at in (GHOST, GroupOnTopic("b", "gone"))
+        at: RememberedReader(GroupKind.CLASSIC, {}) for at in (GHOST, GroupOnTopic("b", "gone"))
     }
-    snapshot = taken(kafka, replace(ghost(kafka), commits=known))
+    snapshot = taken(kafka, replace(ghost(kafka), readers=Readers.of(known)))
 
     assert groups(snapshot)["ghost"].state == VANISHED
     assert remembered_readers(snapshot) == {("ghost", "orders")}
@@ -195,11 +184,16 @@ def test_a_vanished_group_is_waited_for_as_long_as_the_policy_says(
 
 
 def test_where_patterns_contradict_each_other_nothing_is_forgotten() -> None:
-    last = RememberedReader(
-        GroupKind.CLASSIC, ByPartition.of(COMMITS), absent_since_ms=0, absent_ms=10**15
-    )
-    assert not is_forgotten(PolicyConflict(("topics[0]", "topics[1]")), last)
-    assert is_forgotten(TopicPolicy(forget_vanished_after_ms=1), last)
+    last = RememberedReader(GroupKind.CLASSIC, COMMITS, absent_since_ms=0, absent_ms=10**15)
+    readers = Readers.of({GHOST: last, GroupOnTopic("ghost", "unknown"): last})
+    for policy, is_forgotten in (
+        (PolicyConflict(("topics[0]", "topics[1]")), False),
+        (TopicPolicy(forget_vanished_after_ms=1), True),
+        (TopicPolicy(), False),
+    ):
+        reading = TopicReading("orders", policy, "its-id", False, frozenset(), None)
+        found = are_forgotten(readers, readers.topics_in(["orders"]), [reading])
+        assert found.tolist() == [is_forgotten, False]
 
 
 def test_a_group_that_is_forgotten_counts_again_once_it_is_there(kafka: FakeCluster) -> None:
@@ -287,8 +281,8 @@ def test_all_that_stands_on_a_recreated_topic_when_it_is_first_seen_is_stale(
 def test_a_commit_that_was_stale_is_told_by_its_group_and_its_partition(kafka: FakeCluster) -> None:
     kafka.commit("billing", {ORDERS_0: 3, ORDERS_1: 3})
     kafka.commit("search", {ORDERS_0: 3, ORDERS_1: 3})
-    last = RememberedReader(GroupKind.CLASSIC, ByPartition.of({0: 3, 1: 3}), stale=frozenset({1}))
-    known = replace(ghost(kafka), commits={GroupOnTopic("search", "orders"): last})
+    last = RememberedReader(GroupKind.CLASSIC, {0: 3, 1: 3}, stale=frozenset({1}))
+    known = replace(ghost(kafka), readers=Readers.of({GroupOnTopic("search", "orders"): last}))
 
     assert stale(taken(kafka, known)) == {("search", ORDERS_1): 3}
     kafka.commit("search", {ORDERS_1: 4})
@@ -299,20 +293,22 @@ def test_what_is_remembered_of_a_slices_topics_is_all_that_bears_on_its_reading(
     """Also of a group that has vanished, of one of another name, and what was lost."""
     kafka = healthy()
     of_orders = ghost(kafka)
-    elsewhere = RememberedReader(GroupKind.CONSUMER, ByPartition.of({0: 1}))
+    elsewhere = RememberedReader(GroupKind.CONSUMER, {0: 1})
     every = replace(
         of_orders,
-        commits={
-            **of_orders.commits,
-            GroupOnTopic("ghost", "clicks"): elsewhere,
-            GroupOnTopic("other", "clicks"): elsewhere,
-            GroupOnTopic("reader", "orders", is_external=True): replace(
-                elsewhere, kind=GroupKind.EXTERNAL
-            ),
-        },
+        readers=Readers.of(
+            {
+                **of_orders.commits,
+                GroupOnTopic("ghost", "clicks"): elsewhere,
+                GroupOnTopic("other", "clicks"): elsewhere,
+                GroupOnTopic("reader", "orders", is_external=True): replace(
+                    elsewhere, kind=GroupKind.EXTERNAL
+                ),
+            }
+        ),
         lost="a file was damaged",
     )
-    about = ByTopic(every).about(["orders", "unknown"])
+    about = every.about(["orders", "unknown"])
     assert {at.topic for at in about.commits} == {"orders"}
     first = take(kafka)
     second = second_snapshot(kafka, first, [ORDERS_0])

@@ -12,7 +12,7 @@ import pytest
 from retentiond.clock import Uptime, elapsed_ms, uptime
 from retentiond.errors import StateOfOtherCluster
 from retentiond.memory.changes import known_readers, newly_seen
-from retentiond.memory.remembered import GroupOnTopic
+from retentiond.memory.readers import GroupOnTopic
 from retentiond.model import Failure
 from retentiond.snapshot import Snapshot
 from retentiond.state.audit import Audit

@@ -21,7 +21,7 @@ from retentiond.disks.stuck import Stuck, StuckCause
 from retentiond.errors import ConfigError, StateError
 from retentiond.history.keeper import HistoryStatus
 from retentiond.kafka.interface import LOOK_TO_REQUEST, THROTTLED
-from retentiond.memory.remembered import GroupOnTopic
+from retentiond.memory.readers import GroupOnTopic
 from retentiond.model import DeletionOutcome, Outcome, PlanRow, Reason, TopicPartition
 from retentiond.state.state import LastComplete
 from retentiond.tell.figures.coverage import Coverage

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retentiond.config.pattern import Pattern
-from retentiond.memory.remembered import GroupOnTopic
+from retentiond.memory.readers import GroupOnTopic
 from retentiond.model import PlanRow, Reason, TopicPartition, Verdict
 from retentiond.tell.lag.positions import kept_by_one_group, positions
 from tests.support.builders.guard_readings import (

@@ -12,8 +12,8 @@ from retentiond.gather.groups import GroupListing
 from retentiond.gather.topics import NO_ID, EnabledTopic
 from retentiond.kafka.interface import GroupMembers
 from retentiond.kafka.topics import Operations
-from retentiond.memory.by_partition import ByPartition
-from retentiond.memory.remembered import NOTHING, GroupOnTopic, Remembered, RememberedReader
+from retentiond.memory.readers import GroupOnTopic, Readers, RememberedReader
+from retentiond.memory.remembered import NOTHING, Remembered
 from retentiond.model import Commit, Failure, GroupKind, TopicPartition
 from retentiond.snapshot import GroupReading
 from retentiond.tools.doctor.examine import evidence_about
@@ -312,8 +312,8 @@ def test_wherever_readers_are_said_to_be_there_those_that_commit_nothing_are_sai
 
 
 def test_a_group_that_is_remembered_to_read_a_topic_counts() -> None:
-    last = RememberedReader(GroupKind.CLASSIC, ByPartition.of({0: 5}))
-    remembered = Remembered(commits={GroupOnTopic("a", "orders"): last})
+    last = RememberedReader(GroupKind.CLASSIC, {0: 5})
+    remembered = Remembered(readers=Readers.of({GroupOnTopic("a", "orders"): last}))
     assert bad(about_readers(ORDERS, listing(), remembered)) == []
     mine = config({"name": "orders", "groups": {"required": ["a"]}})
     assert bad(about_readers(mine, listing(), remembered)) == []

@@ -1,30 +1,21 @@
-"""What a cycle has seen is the same, whether the unchanged readers are found by arrays or one by
-one."""
+"""What a cycle sees on whole columns is what it sees reader by reader."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
-import numpy as np
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from retentiond.memory.by_partition import ByPartition
-from retentiond.memory.changes import changes, known_readers
+from retentiond.memory.changes import changes, known_readers, newly_seen
+from retentiond.memory.readers import GroupOnTopic, Readers, RememberedReader
 from retentiond.memory.recall import recalled
-from retentiond.memory.remembered import (
-    GroupOnTopic,
-    KnownTopic,
-    ReaderName,
-    Remembered,
-    RememberedReader,
-)
+from retentiond.memory.remembered import KnownTopic, Remembered
 from retentiond.model import Failure, GroupKind, TopicPartition
 from retentiond.snapshot import VANISHED, partitions_of
 from tests.support.builders.guard_readings import POLICY, Reading, group, partition, topic
 from tests.support.builders.remembered import known_commits
+from tests.support.memory_model import after_reading
 
 GROUPS = ("billing", "etl", "search")
 TOPICS = ("clicks", "orders")
@@ -59,9 +50,9 @@ def memories(draw: st.DrawFn) -> Remembered:
         absent = draw(st.sampled_from([None, None, None, 7]))
         return RememberedReader(
             GroupKind.EXTERNAL if is_external else draw(KINDS),
-            ByPartition.of(offsets),
+            offsets,
             absent,
-            ByPartition.of(dict.fromkeys(dated, 1)),
+            dict.fromkeys(dated, 1),
             0 if absent is None else 3,
             draw(st.sampled_from([None, 2])),
             frozenset(offsets) if draw(st.integers(0, 4)) == 0 else frozenset(),
@@ -76,23 +67,25 @@ def memories(draw: st.DrawFn) -> Remembered:
     ids = {name: draw(st.sampled_from([f"id-of-{name}"] * 3 + ["another"])) for name in TOPICS}
     return Remembered(
         {name: KnownTopic(topic_id) for name, topic_id in ids.items()},
-        {each: reader(each.is_external) for each in draw(st.lists(at, unique=True))},
+        Readers.of({each: reader(each.is_external) for each in draw(st.lists(at, unique=True))}),
     )
 
 
-def one_by_one(remembered: Remembered) -> Remembered:
-    """The same, and no reader is taken for unchanged."""
-    copy = replace(remembered)
-    copy.readers._is_settled = np.zeros(len(copy.commits), bool)
-    return copy
-
-
-@given(readings(), memories(), st.integers(0, 2))
-def test_both_ways_see_the_same(reading: Reading, before: Remembered, cycles: int) -> None:
+@given(readings(), memories(), st.integers(0, 2), st.sampled_from([None, 3, 4]))
+def test_what_a_reading_changes_is_what_it_changes_reader_by_reader(
+    reading: Reading, before: Remembered, cycles: int, patience_ms: int | None
+) -> None:
+    policy = replace(POLICY, forget_vanished_after_ms=patience_ms)
+    reading.change_topic("clicks", policy=policy)
     snapshot = recalled(reading.snapshot(), before)
-    by_arrays = changes(snapshot, before, cycles, 10)
-    assert by_arrays == changes(snapshot, one_by_one(before), cycles, 10)
-    event(f"changes: {bool(by_arrays)}")
+    seen = changes(snapshot, before, cycles, 10)
+    after = seen.applied(before.readers)
+    assert after.by_name() == after_reading(snapshot, before.commits, 10)
+    assert after.keys.to_pylist() == sorted(after.keys.to_pylist())
+    shown = {*seen.new.by_name(), *seen.renewed.by_name()}
+    is_another = {at for at in shown if after.by_name()[at] != before.commits.get(at)}
+    assert shown - is_another <= {at for at in shown if at.topic in seen.void_topics}
+    event(f"changes: {bool(seen)}")
 
 
 @given(readings(), memories(), st.sampled_from([None, 3, 4]))
@@ -138,13 +131,7 @@ def test_what_is_remembered_is_put_into_a_reading_as_it_is_one_by_one(
 @given(readings(), memories())
 def test_who_is_known_needs_no_second_reading(reading: Reading, before: Remembered) -> None:
     snapshot = recalled(reading.snapshot(), before)
-    known: Mapping[ReaderName, Any] = known_readers(snapshot, before)
-    found = {(at.reader, at.topic) for at in before.commits}
-    for row in snapshot.commits.to_pylist():
-        name = snapshot.groups[row["group_id"]]
-        read = snapshot.topics[snapshot.partitions[row["partition_id"]].topic].name
-        found.add((ReaderName(name.name, name.is_external), read))
-    for pair in snapshot.readers:
-        name = snapshot.groups[pair.group]
-        found.add((ReaderName(name.name, name.is_external), snapshot.topics[pair.topic].name))
-    assert {(reader, name) for reader, names in known.items() for name in names} == found
+    found = {*known_readers(snapshot, before), *before.commits}
+    shown = {*after_reading(snapshot, {}, 0)}
+    assert found == shown | before.commits.keys()
+    assert not newly_seen(snapshot, known_readers(snapshot, before), before).new.by_name()
