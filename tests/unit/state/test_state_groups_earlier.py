@@ -75,7 +75,8 @@ def path(tmp_path: Path) -> Path:
             connection.execute(
                 "INSERT INTO commits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (*at, last.kind.value, packed(last.offsets), last.absent_since_ms,
-                 packed(last.moved_at_ms), last.absent_ms, last.seen_at_ms, str(sorted(last.stale))),
+                 packed(last.moved_at_ms), last.absent_ms, last.seen_at_ms,
+                 str(sorted(last.stale))),
             )  # fmt: skip
         connection.execute("""INSERT INTO topics VALUES ('orders', 'its-id', '["billing"]', 2)""")
         connection.execute("INSERT INTO gone VALUES ('old', 8)")
