@@ -276,7 +276,7 @@ class Readers:
     def are(self, group_id: str, is_external: bool | None = None) -> Flags:
         """Which rows are of that name. ``is_external`` None: of the group, and of the external
         reader."""
-        is_meant = flags(pc.equal(self.column("group"), group_id))
+        is_meant = flags(pc.equal(self.column("group"), pa.scalar(group_id, pa.string())))
         if is_external is not None:
             is_meant &= flags(self.column("is_external")) == is_external
         return is_meant

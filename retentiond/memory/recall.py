@@ -23,6 +23,7 @@ from retentiond.snapshot import (
     DATED_SCHEMA,
     NOWHERE,
     VANISHED,
+    Flags,
     GroupReading,
     GroupTopic,
     Integers,
@@ -63,8 +64,6 @@ def recalled(snapshot: Snapshot, remembered: Remembered) -> Snapshot:
     stale_before = last_seen.filter(pa.array(commits.is_stale))
     absent = np.flatnonzero(counts & readers.is_absent)
     since_ms = readers.column("absent_since_ms").take(pa.array(absent)).to_pylist()
-    is_silent = counts.copy()
-    is_silent[commits.owners] = False  # the other readers count by their commits
 
     def pairs(rows: Integers) -> list[GroupTopic]:
         found = zip(group_of[rows].tolist(), topic_of[rows].tolist(), strict=True)
@@ -77,10 +76,18 @@ def recalled(snapshot: Snapshot, remembered: Remembered) -> Snapshot:
             DATED_SCHEMA.field("moved_at_ms"), pa.array(commits.moved_at_ms)
         ),
         absent_since_ms=dict(zip(pairs(absent), since_ms, strict=True)),
-        remembered_readers=frozenset(pairs(np.flatnonzero(is_silent))),
+        remembered_readers=frozenset(pairs(_readers_without_commit(counts, commits.owners))),
         stale=stale_commits(snapshot.commits, stale_before, topics, snapshot.partitions),
         problems=snapshot.problems + ((remembered.lost,) if remembered.lost else ()),
     )
+
+
+def _readers_without_commit(counts: Flags, owners: Integers) -> Integers:
+    """The readers that count and own none of the commits. The other readers count by their
+    commits."""
+    is_silent = counts.copy()
+    is_silent[owners] = False
+    return np.flatnonzero(is_silent)
 
 
 def _recognised(topic: TopicReading, remembered: Remembered) -> TopicReading:

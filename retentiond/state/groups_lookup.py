@@ -72,11 +72,15 @@ def readers_of(state_dir: Path, topic: str) -> dict[str, RememberedReader] | Non
 def topics_read_by(state_dir: Path, group_id: str) -> dict[str, RememberedReader] | None:
     """A reader's last commits, by topic. If a group and an external reader have the name, the one
     that is not absent counts. None if they can't be read."""
-    readers = _look_up(state_dir, read_readers)
+
+    def look_up(connection: sqlite3.Connection) -> Readers:
+        every = read_readers(connection)
+        return every.where(every.are(group_id))
+
+    readers = _look_up(state_dir, look_up)
     if readers is None:
         return None
-    known = readers.where(readers.are(group_id)).by_name().items()
-    in_turn = sorted(known, key=lambda item: item[1].absent_since_ms is None)
+    in_turn = sorted(readers.by_name().items(), key=lambda item: item[1].absent_since_ms is None)
     return {at.topic: last for at, last in in_turn}
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
 from retentiond import clock
 from retentiond.gather import groups
 from retentiond.kafka.interface import GroupMembers
+from retentiond.memory.readers import Readers
 from retentiond.model import Failure, GroupKind, Reason
+from retentiond.snapshot import Flags, Integers
 from tests.property.model.harm import Harm
 from tests.property.model.rules import DAY_MS, HOUR_MS, Rules
 from tests.property.model.walk import Life, Step, live
@@ -256,20 +260,21 @@ def told_by_commits(group: Any, commits: Any, members: Any) -> Failure | None:
     return FAILURE_OF(group, commits, members)
 
 
-def forgotten_by_dates(policy: Any, last: Any) -> bool:
+def forgotten_by_dates(readers: Readers, topic_of: Integers, topics: Sequence[Any]) -> Flags:
     """In place of the time that was observed: the difference of two dates."""
-    forget_ms = policy.forget_vanished_after_ms
-    if forget_ms is None or last.absent_since_ms is None:
-        return False
+    forget_ms = [topic.policy.forget_vanished_after_ms for topic in topics]
+    waited_ms = np.array([*forget_ms, math.inf], float)[topic_of]  # None is NaN: for ever
     now_ms = clock.time.time_ns() // 1_000_000  # type: ignore[attr-defined]  # the world's
-    return bool(now_ms - last.absent_since_ms >= forget_ms)
+    since_ms = readers.column("absent_since_ms").fill_null(now_ms).to_numpy()
+    are: Flags = readers.is_absent & (now_ms - since_ms >= waited_ms)
+    return are
 
 
 FAILURE_OF = groups._failure
 
 NO_READERS: tuple[str, Any] = (
     "retentiond.memory.recall._readers_without_commit",
-    lambda *_: [],
+    lambda *_: np.empty(0, np.int64),
 )
 NO_LOOK: tuple[str, Any] = (
     "retentiond.act.request.Requester._last_look",
@@ -329,7 +334,7 @@ WITHOUT: dict[str, tuple[tuple[str, Any], ...]] = {
         ("retentiond.gather.groups._failure", told_by_commits),
     ),
     "the host's clock is far behind when a group is missed, and then right": (
-        ("retentiond.memory.recall.is_forgotten", forgotten_by_dates),
+        ("retentiond.memory.recall.are_forgotten", forgotten_by_dates),
     ),
     "a log loses its end, and grows past a commit that was made on it": (
         ("retentiond.gather.gather.with_epochs", lambda snapshot, _kafka: snapshot),
