@@ -133,9 +133,10 @@ def _print_whole(console: Console, table: Table) -> None:
 
 
 def _rendered_width(console: Console, table: Table) -> int:
-    """Characters of the longest line as rich lays it out, before it is cut off."""
+    """Characters of the longest line as rich lays it out, before it is cut off, without the spaces
+    at its end."""
     lines = Segment.split_lines(console.render(table, console.options))
-    return max(map(Segment.get_line_length, lines))
+    return max(cell_len("".join(segment.text for segment in line).rstrip()) for line in lines)
 
 
 def _least_width(table: Table) -> int:
