@@ -18,8 +18,8 @@ for three intervals or, if that is longer, for three times what a cycle takes. A
 no series; it is never shown as 0.
 
 `deploy/prometheus/` has a scrape configuration, recording rules and alerts ([runbook](runbook.md)),
-and `deploy/grafana/` a dashboard. [Several clusters](kubernetes.md#several-clusters) says how rules and dashboard
-distinguish daemons and clusters.
+and `deploy/grafana/` a dashboard. [Several clusters](kubernetes.md#several-clusters) says how rules
+and dashboard distinguish daemons and clusters.
 
 The series with the label `partition` are absent with `metrics.partitions: false`.
 
