@@ -82,7 +82,7 @@ def lines(found: Figures) -> Iterable[str]:
 
 
 def published(found: Figures, seconds: float) -> Iterable[str]:
-    """What docs/reliability.md shows, as it stands there."""
+    """The figures of a run, as a table in Markdown."""
     clients = found["clients"]
     rewinds = f"{clients['rewinds']:,} ({found['late rewinds']:,})"
     rows = {
