@@ -20,6 +20,8 @@ from retentiond import garbage_collection
 from retentiond.clock import ClockChanges, Stop, Stopped, now_ms
 from retentiond.config import Config
 from retentiond.config.files import ConfigFiles
+from retentiond.config.no_policy import UnreadableFile
+from retentiond.config.reader import unreadable_files
 from retentiond.engine import Engine, build_versions
 from retentiond.errors import (
     ConfigError,
@@ -98,7 +100,8 @@ class Daemon:
         signals: queue.SimpleQueue[int] | None = None,
     ) -> None:
         """``files``: those of ``config``. ``signals``: those that came before."""
-        self._reload = Reload(read, self._take_over, self._refuse, clock, files)
+        self._read = read
+        self._reload = Reload(self._read_again, self._take_over, self._refuse, clock, files)
         self._state, self._state_dir = state, config.state_dir
         self._make_engine = make_engine
         self._log = structlog.get_logger()
@@ -111,6 +114,7 @@ class Daemon:
         self._causes = Causes()
         self._not_pruned: str | None = None  # why the audit log could not be pruned last
         self._in_force = config  # in force from the next cycle on
+        self._taken_over = config  # as it was read: its fenced files may have become bad since
         self._taking_over = threading.Lock()
 
         registry = CollectorRegistry()
@@ -347,6 +351,7 @@ class Daemon:
             config = config.model_copy(update={name: getattr(old, name) for name in fixed})
         with self._taking_over:
             before, now = set(self._in_force.policy_files), set(config.policy_files)
+            self._taken_over = config
             self._put_in_force(config)
         self._metrics.daemon.reload_succeeded = True
         self._log.info(
@@ -365,9 +370,27 @@ class Daemon:
                 logs.POLICY_UNREADABLE, file=each.name, owner=each.owner, error=each.problem
             )
 
-    def _refuse(self, error: ConfigError) -> None:
+    def _read_again(self) -> Reading:
+        reading = self._read()
+        if not isinstance(reading.outcome, ConfigError):
+            return reading
+        return reading._replace(unreadable=unreadable_files(self._taken_over, reading.files))
+
+    def _refuse(
+        self, error: ConfigError, unreadable: tuple[UnreadableFile, ...] | None = None
+    ) -> None:
+        """The configuration in force stays, but for the topics of ``unreadable`` fenced files: they
+        are held, whatever else is wrong."""
         self._metrics.daemon.reload_succeeded = False
         self._log.error(logs.CONFIG_REFUSED, error=str(error))
+        if unreadable is None:
+            return
+        with self._taking_over:
+            held = self._taken_over.holding(unreadable)
+            if held.unreadable == self._in_force.unreadable:
+                return
+            self._put_in_force(held)
+        self._tell_of_unreadable(held)
 
     def _put_in_force(self, config: Config) -> None:
         self._in_force = config
@@ -396,6 +419,7 @@ class Daemon:
         except ConfigError as error:
             with self._taking_over:
                 if self._in_force is config:  # else a further reload has come meanwhile
+                    self._taken_over = self._engine.config
                     self._put_in_force(self._engine.config)
             self._refuse(error)
             return

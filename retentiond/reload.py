@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from retentiond.config import Config
 from retentiond.config.files import ConfigFiles
+from retentiond.config.no_policy import UnreadableFile
 from retentiond.errors import ConfigError
 
 RELOAD_TIMEOUT_S = 30.0
@@ -26,10 +27,12 @@ SETTLED_S = 5.0
 
 
 class Reading(NamedTuple):
-    """``files``: what was read, whatever came of it."""
+    """``files``: what was read, whatever came of it. ``unreadable``: of a refused configuration,
+    the fenced files of the one in force that can't be used now; None if that is not known."""
 
     outcome: Config | ConfigError
     files: ConfigFiles
+    unreadable: tuple[UnreadableFile, ...] | None = None
 
 
 class _Found(NamedTuple):
@@ -41,14 +44,14 @@ class _Found(NamedTuple):
 
 
 class Reload:
-    """One reading at a time. ``adopt`` takes what was read, ``refuse`` why nothing was. ``files``:
-    those of the configuration in force."""
+    """One reading at a time. ``adopt`` takes what was read, ``refuse`` why nothing was, and
+    `Reading.unreadable`. ``files``: those of the configuration in force."""
 
     def __init__(
         self,
         read: Callable[[], Reading],
         adopt: Callable[[Config], None],
-        refuse: Callable[[ConfigError], None],
+        refuse: Callable[[ConfigError, tuple[UnreadableFile, ...] | None], None],
         clock: Callable[[], float] = time.monotonic,
         files: ConfigFiles | None = None,
     ) -> None:
@@ -108,7 +111,8 @@ class Reload:
                 f"it could not be read within {RELOAD_TIMEOUT_S:g} s, so the old configuration "
                 "stays; see that its files, and every ${file:…} in them, can be read at once, "
                 "then send SIGHUP again"
-            )
+            ),
+            None,
         )
 
     def _look(self) -> _Found:
@@ -148,9 +152,9 @@ class Reload:
             self._has_told_late = False
             self._changed = found.changed
             if found.settled is not None:
-                outcome, self._files = found.settled
+                outcome, self._files, unreadable = found.settled
                 if isinstance(outcome, ConfigError):
-                    self._refuse(outcome)
+                    self._refuse(outcome, unreadable)
                 else:
                     self._adopt(outcome)
             self._end()

@@ -22,6 +22,7 @@ from retentiond.errors import (
 )
 
 if TYPE_CHECKING:
+    from retentiond.config import Config
     from retentiond.config.files import ConfigFiles
     from retentiond.reload import Reading
 
@@ -65,7 +66,7 @@ def run_daemon(path: Path) -> None:
     signals: queue.SimpleQueue[int] = queue.SimpleQueue()
     # Until the daemon listens: a file that changes behind its first reading is read again.
     signal.signal(signal.SIGHUP, lambda number, _: signals.put(number))
-    loaded, files = _read(path)
+    loaded, files, _ = _read(path)
     if isinstance(loaded, ConfigError):
         raise loaded
     with open_state(loaded.state_dir) as state:
@@ -78,10 +79,12 @@ def _read(path: Path) -> Reading:
     from retentiond.reload import Reading
 
     files: list[ConfigFiles] = []
+    outcome: Config | ConfigError
     try:
-        return Reading(load(path, tell=files.append), *files)
+        outcome = load(path, tell=files.append)
     except ConfigError as error:
-        return Reading(error, *files)
+        outcome = error
+    return Reading(outcome, files[-1])
 
 
 def run_once(path: Path, output: Output) -> bool:

@@ -226,6 +226,7 @@ class Config(Section):
     their fences. Each file has `owner`, `topics` and, optionally, `defaults`."""
 
     _policies: Policies = PrivateAttr()
+    _base_dir: Path = PrivateAttr(default=Path())
 
     @model_validator(mode="after")
     def _topics_somewhere(self) -> Self:
@@ -265,14 +266,28 @@ class Config(Section):
             )
         )
 
-    def add_files(self, files: Iterable[PolicyFile | UnreadableFile]) -> None:
+    def add_files(
+        self, files: Iterable[PolicyFile | UnreadableFile], base_dir: Path = Path()
+    ) -> None:
         """Raises ConfigError, which names file and path, where entries contradict each other."""
+        self._base_dir = base_dir
         self._policies = work_out_policies(self.defaults, self.topics, files, self.fences)
+
+    @property
+    def base_dir(self) -> Path:
+        """The folder that the names of policy files are relative to."""
+        return self._base_dir
 
     @property
     def unreadable(self) -> tuple[UnreadableFile, ...]:
         """The fenced files that can't be used: the topics of their fences are held."""
         return self._policies.unreadable
+
+    def holding(self, files: Iterable[UnreadableFile]) -> Self:
+        """It with these fenced files as `unreadable`, too."""
+        held = self.model_copy()
+        held._policies = self._policies.holding(files)
+        return held
 
     def looking_at(self, entries: Iterable[TopicEntry]) -> Self:
         """It with these entries in place of all others. It deletes nothing and has no limits."""

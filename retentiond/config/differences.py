@@ -115,8 +115,10 @@ def _of_entries(before: Config, after: Config) -> Iterator[Difference]:
             if pair.is_pattern
             else some_name_unknown and not stays
         )
+        # A trial deletes nothing, and yet it may have held what another pattern deletes now.
+        has_held = pair.is_pattern and was.enabled
         for each in found:
-            unclear = others_say_too and each.effect is not Effect.NONE
+            unclear = others_say_too and (has_held or each.effect is not Effect.NONE)
             effect = Effect.UNKNOWN if unclear else each.effect
             yield _difference(pair, each.setting, each.before, each.after, effect)
         of_entry = Effect.UNKNOWN if others_say_too else Effect.NONE

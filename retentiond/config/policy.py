@@ -97,6 +97,18 @@ class Policies:
         default_factory=dict, repr=False, compare=False
     )
 
+    def holding(self, files: Iterable[UnreadableFile]) -> Policies:
+        """These policies, but that the fenced ``files`` can't be used any more either."""
+        held = {each.name: each for each in (*files, *self.unreadable)}
+        return Policies(
+            tuple(each for each in self.entries if each.file not in held),
+            self.files,
+            self.fences,
+            tuple(held.values()),
+            {name: each for name, each in self._by_name.items() if each.file not in held},
+            tuple(each for each in self._by_pattern if each.file not in held),
+        )
+
     def policy_for(self, topic: str) -> TopicPolicy | NoPolicy | None:
         """The policy of an enabled topic; None where nothing enables it. Worked out once."""
         if topic not in self._of_topics:

@@ -30,6 +30,7 @@ from retentiond.config.document import (
 from retentiond.config.fences import KINDS_OF_POLICY_FILES, Fence
 from retentiond.config.files import ConfigFiles, find
 from retentiond.config.no_policy import UnreadableFile
+from retentiond.config.policy import work_out_policies
 from retentiond.config.rules import PolicyFile
 from retentiond.config.values import Section, is_unknown, not_blank
 from retentiond.errors import ConfigError
@@ -103,7 +104,7 @@ def parse(text: str, environ: Mapping[str, str] | None, base_dir: Path) -> Confi
 
 def _config(text: str, outside: Outside, base_dir: Path, *, none_yet: bool = False) -> Config:
     config = _parsed(Config, text, "the sections kafka and topics", outside, base_dir)
-    config.add_files(_policy_files(config, outside, base_dir, none_yet=none_yet))
+    config.add_files(_policy_files(config, outside, base_dir, none_yet=none_yet), base_dir)
     is_said = "state_dir" in config.model_fields_set or config.state_dir == SYSTEM_STATE_DIR
     if not (config.dry_run or is_said):  # a dry_run that is not known is not false
         raise ConfigError(
@@ -159,6 +160,19 @@ def _policy_files(
         _policy_file(name, outside, base_dir, is_fenced=fences.of(name) is not None)
         for name in sorted(by_real_path.values())
     )
+
+
+def unreadable_files(
+    config: Config, files: ConfigFiles, environ: Mapping[str, str] | None = os.environ
+) -> tuple[UnreadableFile, ...]:
+    """Which fenced files of the configuration in force can't be used now, whatever else is wrong
+    with what has taken its place. ``files`` learns what was read."""
+    outside = Outside(environ, files)
+    read = [
+        _policy_file(each.file, outside, config.base_dir, is_fenced=True)
+        for each in config.fences.every
+    ]
+    return work_out_policies(config.defaults, config.topics, read, config.fences).unreadable
 
 
 def _would_find(pattern: str, name: str) -> bool:

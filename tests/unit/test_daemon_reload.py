@@ -5,7 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from retentiond.config import load
+import pytest
+
+from retentiond.config import PolicyUnreadable, TopicPolicy, load
 from retentiond.errors import ConfigError, KafkaUnavailable, OtherCluster, StateReplaced
 from retentiond.reload import SETTLED_S
 from retentiond.tell import logs
@@ -111,6 +113,45 @@ def test_a_fenced_file_that_can_not_be_used_is_told_in_every_place(tmp_path: Pat
         ("pay.yaml", "", "error"),
     ]
     assert "No such file or directory" in told[1]["error"]
+
+
+def test_a_fenced_file_is_held_although_the_rest_is_refused(tmp_path: Path) -> None:
+    """Somebody else's mistake must not keep a bad file's topics going."""
+    main = tmp_path / "retentiond.yaml"
+    main.write_text(
+        "kafka: {bootstrap.servers: localhost:9092}\nhistory: {enabled: false}\n"
+        "http: {host: 127.0.0.1, port: 0}\nstate_dir: /nowhere\n"
+        "policies: [{file: pay.yaml, topics: ['pay.*']}, web.yaml]\n"
+    )
+    pay, web = tmp_path / "pay.yaml", tmp_path / "web.yaml"
+    good = "retention.commitoffset.enable: true, groups_visible: assumed}]\n"
+    pay.write_text(f"owner: payments\ntopics: [{{name: pay, {good}")
+    web.write_text(f"owner: web\ntopics: [{{name: web, {good}")
+    in_force = load(main, {})
+    pay.write_text("owner: payments\ntopics: 3\n")
+    web.write_text("owner: web\ntopics: 3\n")
+    with pytest.raises(ConfigError) as refused:
+        load(main, {})
+
+    def play(bench: Bench) -> None:
+        bench.tick()
+        bench.reload(refused.value)
+        bench.tick()
+        assert "pay.yaml: topics" in bench.get("/readyz").text
+        pay.write_text(f"owner: payments\ntopics: [{{name: pay, {good}")
+        bench.reload(refused.value)
+        bench.tick()
+        assert "pay.yaml" not in bench.get("/readyz").text
+
+    bench = live(play, in_force)
+    before, bad, good_again = bench.engines[0].configs_used
+    assert [isinstance(before.policy_for(each), TopicPolicy) for each in ("pay", "web")] == [
+        True
+    ] * 2
+    assert isinstance(bad.policy_for("pay"), PolicyUnreadable)
+    assert bad.policy_for("web") == before.policy_for("web")
+    assert good_again.policy_for("pay") == before.policy_for("pay")
+    assert [each["file"] for each in bench.events(logs.POLICY_UNREADABLE)] == ["pay.yaml"]
 
 
 def test_a_new_interval_counts_from_now_on_for_the_schedule_and_for_readiness() -> None:

@@ -25,7 +25,10 @@ class Files:
         self.readings = 0
         self.taken: list[Config | ConfigError] = []
         self.now_s = 0.0
-        self.reload = Reload(self._read, self.taken.append, self.taken.append, lambda: self.now_s)
+        self.reload = Reload(self._read, self.taken.append, self._refuse, lambda: self.now_s)
+
+    def _refuse(self, error: ConfigError, _unreadable: object) -> None:
+        self.taken.append(error)
 
     def _read(self) -> Reading:
         self.readings += 1
@@ -105,15 +108,18 @@ class Watched:
         first = self._read()
         assert isinstance(first.outcome, Config)
         self.reload = Reload(
-            self._read, self.taken.append, self.taken.append, lambda: self.now_s, first.files
+            self._read, self.taken.append, self._refuse, lambda: self.now_s, first.files
         )
+
+    def _refuse(self, error: ConfigError, _unreadable: object) -> None:
+        self.taken.append(error)
 
     def _read(self) -> Reading:
         files: list[ConfigFiles] = []
         try:
-            return Reading(load(self.main, {}, tell=files.append), *files)
+            return Reading(load(self.main, {}, tell=files.append), files[-1])
         except ConfigError as error:
-            return Reading(error, *files)
+            return Reading(error, files[-1])
 
     def swap(self, **topics: str) -> None:
         """Another version of the ConfigMap, by its ``..data`` link."""

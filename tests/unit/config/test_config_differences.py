@@ -190,6 +190,13 @@ def test_a_trial_that_begins_lets_records_go_later_and_one_that_ends_sooner() ->
     assert told(trial, real) == [(STAGE, "dry_run", True, False, "sooner")]
 
 
+def test_a_trial_that_goes_may_free_what_it_has_held_for_another_pattern() -> None:
+    both = config(pattern(STAGE), pattern("sta.*", dry_run=True))
+    for after in (config(pattern(STAGE)), config(pattern(STAGE), pattern("st.*", dry_run=True))):
+        gone = {each.effect.value for each in differences(both, after) if each.entry == "sta.*"}
+        assert gone == {"unknown"}
+
+
 def test_what_changes_in_a_trial_changes_nothing_for_records() -> None:
     trial, shorter = (config(pattern(STAGE, dry_run=True, hours=each)) for each in (24, 6))
     off = config(pattern("other"))
