@@ -339,7 +339,7 @@ def _reader(row: Mapping[str, Any]) -> RememberedReader:
     )
 
 
-NOBODY = Readers(READERS.empty_table())
+NOBODY = Readers(pa.Table.from_batches([], READERS))  # `empty_table` would import pandas
 
 
 def keys_of(readers: Iterable[GroupOnTopic]) -> pa.Array:

@@ -157,7 +157,7 @@ def test_it_says_what_deletion_frees_and_when_the_broker_frees_it(found: Explain
     assert frees.startswith("Deleting up to the cutoff frees about ")
     assert "a segment holds up to 1.0 MiB, or what arrives in 7 days" in frees
     assert when.startswith("The brokers free it when they have next looked")
-    assert when.endswith("later (file.delete.delay.ms).")
+    assert when.endswith("and waited (file.delete.delay.ms).")
 
 
 def test_a_topic_is_summed_up_by_reason(found: Explained) -> None:

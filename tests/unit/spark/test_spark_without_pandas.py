@@ -26,6 +26,12 @@ else:
 """
 
 
+def test_a_daemon_that_starts_imports_no_pandas() -> None:
+    look = "import sys, retentiond.cli.run, retentiond.daemon; print('pandas' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("masters", "is_found"),
