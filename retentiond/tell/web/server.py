@@ -149,7 +149,7 @@ def application(
 
     def readyz(_request: Request) -> Response:
         why = status.unready()
-        held = (f"the fence is held of {each.problem}" for each in status.unreadable)
+        held = (f"the topics of a fence are held: {each.problem}" for each in status.unreadable)
         text = "; ".join(filter(None, [why or status.ready(), *held, status.history_problem()]))
         return PlainTextResponse(f"{printable(text)}\n", status_code=503 if why else 200)
 
