@@ -15,9 +15,6 @@ from retentiond.memory.remembered import KnownTopic, Remembered
 from retentiond.state import groups_earlier
 from retentiond.state.state_dir import version_of
 
-_STORED = pa.schema([field for field in READERS if field.name != "topic"])
-"""The columns of a blob."""
-
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 
 _KEEP = """
@@ -84,8 +81,8 @@ def write_readers(connection: sqlite3.Connection, before: Readers, after: Reader
 def _packed(topic: str, readers: Readers) -> tuple[int, bytes]:
     """The checksum and the rows. The topic is part of the checksum: rows of another are damage."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, _STORED, options=_COMPRESSED) as writer:
-        writer.write_table(readers.table.drop_columns("topic"))
+    with pa.ipc.new_stream(sink, READERS, options=_COMPRESSED) as writer:
+        writer.write_table(readers.table)
     rows = sink.getvalue().to_pybytes()
     return _checksum(topic, rows), rows
 
@@ -95,10 +92,9 @@ def _unpacked(topic: str, crc: int, rows: bytes) -> pa.Table:
     if crc != _checksum(topic, rows):
         raise ValueError(f"the readers of {topic} have another checksum")
     table = pa.ipc.open_stream(rows).read_all()
-    if table.schema != _STORED:
+    if table.schema != READERS:
         raise ValueError(f"the readers of {topic} have other columns")
-    names = pa.repeat(pa.scalar(topic, pa.string()), table.num_rows)
-    return table.add_column(0, READERS.field("topic"), names)
+    return table
 
 
 def _checksum(topic: str, rows: bytes) -> int:

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from retentiond.errors import ConfigError
+from retentiond.memory.changes import changes
+from retentiond.memory.remembered import NOTHING
 from retentiond.spark.session import SparkSessions
+from retentiond.state.groups import GroupMemory
+from tests.support.builders.gather_worlds import healthy, snapshot
 
 LOOK = """
 import sys
@@ -26,9 +32,21 @@ else:
 """
 
 
-def test_a_daemon_that_starts_imports_no_pandas() -> None:
-    look = "import sys, retentiond.cli.run, retentiond.daemon; print('pandas' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+STARTS = """
+import sys
+from pathlib import Path
+import retentiond.cli.run, retentiond.daemon
+from retentiond.state.groups import GroupMemory
+assert len(GroupMemory.open(Path(sys.argv[1])).recall().readers)
+print("pandas" in sys.modules)
+"""
+
+
+def test_a_daemon_that_starts_with_its_memory_imports_no_pandas(tmp_path: Path) -> None:
+    with closing(GroupMemory.open(tmp_path)) as memory:
+        memory.remember(changes(snapshot(healthy()), NOTHING, 1), memory.recall())
+    command = [sys.executable, "-c", STARTS, tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
 
 
