@@ -45,7 +45,7 @@ print("pandas" in sys.modules)
 def test_a_daemon_that_starts_with_its_memory_imports_no_pandas(tmp_path: Path) -> None:
     with closing(GroupMemory.open(tmp_path)) as memory:
         memory.remember(changes(snapshot(healthy()), NOTHING, 1), memory.recall())
-    command = [sys.executable, "-c", STARTS, tmp_path]
+    command = [sys.executable, "-c", STARTS, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
 
