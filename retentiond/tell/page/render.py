@@ -165,11 +165,18 @@ def asset_paths() -> dict[str, str]:
 
 
 class Assets(StaticFiles):
-    """Serves these files."""
+    """Serves these files. An address that names another version is that of another release, whose
+    daemon may stand behind the same name: what this one answers is not kept under it."""
+
+    def __init__(self) -> None:
+        super().__init__(directory=ASSETS)
+        self._versioned = frozenset(asset_paths().values())
 
     def file_response(self, *args: Any, **options: Any) -> Response:
         response = super().file_response(*args, **options)
-        is_versioned = b"v=" in args[2]["query_string"]
+        file, _, scope, *_ = args
+        address = f"assets/{Path(file).name}?{scope['query_string'].decode('latin-1')}"
+        is_versioned = address in self._versioned
         response.headers["cache-control"] = CACHE_FOR_A_YEAR if is_versioned else "no-cache"
         response.headers["x-content-type-options"] = "nosniff"
         return response

@@ -22,7 +22,7 @@ from retentiond.state.audit_figures import deleted_by_day
 from retentiond.state.groups_lookup import readers_of, topics_read_by
 from retentiond.state.operator_actions import read_pause
 from retentiond.tell.page import details, overview, recent
-from retentiond.tell.page.render import ASSETS, Assets, environment
+from retentiond.tell.page.render import Assets, environment
 from retentiond.tell.report import CycleReport
 from retentiond.tell.web.server import DaemonStatus
 
@@ -54,7 +54,7 @@ def status_page(
         Route("/", site.overview),
         Route("/topics/{name:path}", site.topic),
         Route("/groups/{name:path}", site.group),
-        Mount("/assets", Assets(directory=ASSETS)),
+        Mount("/assets", Assets()),
     ]
 
 

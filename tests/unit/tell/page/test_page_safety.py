@@ -119,6 +119,8 @@ def test_an_asset_is_kept_by_the_browser_until_it_changes(visitor: Visitor, name
     assert found
     versioned = visitor.get(f"/{found[1]}")
     assert versioned.headers["cache-control"] == "public, max-age=31536000, immutable"
+    of_another_release = visitor.get(f"/assets/{name}?v=0123456789abcdef")
+    assert of_another_release.headers["cache-control"] == "no-cache"
     plain = visitor.get(f"/assets/{name}")
     assert plain.headers["cache-control"] == "no-cache"
     again = visitor.get(f"/assets/{name}", **{"if-none-match": f'W/{plain.headers["etag"]}, "x"'})
