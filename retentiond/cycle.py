@@ -164,7 +164,7 @@ def run_cycle(context: CycleContext, config: Config, state: State) -> CycleEnd:
     report = replace(
         report,
         disk=_with_pressure(report.disk, decided.relief, pressure),
-        standing=standing(snapshot, stored.remembered, seen),
+        standing=standing(snapshot, seen.applied(stored.remembered.readers)),
         coverage=context.coverage.coverage(config, snapshot),
         clock_skew_ms=snapshot.clock_skew_ms,
     )

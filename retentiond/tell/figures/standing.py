@@ -12,12 +12,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow.compute as pc
 
 from retentiond.config import TopicPolicy
-from retentiond.memory.changes import Changes
-from retentiond.memory.readers import Readers, flags
-from retentiond.memory.remembered import Remembered, are_forgotten
+from retentiond.memory.readers import Readers
+from retentiond.memory.remembered import are_forgotten
 from retentiond.memory.seen import Rows, listed
 from retentiond.model import CAUSED_BY_A_GROUP, Plan, Reason, TopicPartition, Verdict
 from retentiond.snapshot import NOWHERE, Flags, GroupCondition, Integers, Snapshot
@@ -45,16 +43,12 @@ NOTHING_KNOWN = Standing()
 MEMBERS_KNOWN = (GroupCondition.LIVE, GroupCondition.EMPTY)
 
 
-def standing(snapshot: Snapshot, before: Remembered, seen: Changes) -> Standing:
-    """``before``: the memory before the reading; ``seen``: what the reading changes in it."""
-    readers = before.readers.with_rows(seen.new).with_rows(seen.renewed)
+def standing(snapshot: Snapshot, readers: Readers) -> Standing:
+    """``readers``: those that are remembered from this reading on."""
     rows = Rows.of(readers, snapshot)
     counts = (rows.topics != NOWHERE) & ~_are_excluded(snapshot, readers, rows)
     counts &= ~are_forgotten(readers, rows.topics, snapshot.topics)
-    is_still_absent = flags(pc.is_in(readers.keys, value_set=seen.still_absent))
-    is_absent = readers.is_absent | flags(pc.is_in(readers.keys, value_set=seen.absent))
-    is_missing = (is_absent | is_still_absent) & ~listed(snapshot)[rows.groups]
-    missing_ms = readers.absent_ms + seen.observed_ms * is_still_absent
+    is_missing = readers.is_absent & ~listed(snapshot)[rows.groups]
     commits = readers.commits
     is_dated = counts[commits.owners] & (commits.moved_at_ms != NOWHERE)
     last_commit_ms = _latest(readers, commits.owners[is_dated], commits.moved_at_ms[is_dated])
@@ -66,7 +60,7 @@ def standing(snapshot: Snapshot, before: Remembered, seen: Changes) -> Standing:
             if topic.forced_retention_ms is not None
         },
         last_commit_ms,
-        _latest(readers, missing, missing_ms[missing]),
+        _latest(readers, missing, readers.absent_ms[missing]),
         {
             group.group_id: group.is_live
             for group in snapshot.groups
