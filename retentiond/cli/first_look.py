@@ -113,8 +113,13 @@ def take_first_look(wanted: FirstLookOptions) -> CycleReport | None:
                 f"aside; {TOPIC_IS_A_PATTERN}"
             )
         if beside is not None:
-            asked = {name for name in asked if not beside.matches(name)}
-            if not asked and (nothing := _nothing_unmanaged(wanted)):
+            file = wanted.write_config
+            asked = {
+                name
+                for name in asked
+                if (beside.lacks_in(file, name) if file else not beside.matches(name))
+            }
+            if not asked and (nothing := _nothing_unmanaged(wanted, beside)):
                 say(printer(), printable(nothing))
                 return None
             config = unmanaged_look(beside, asked, retention_ms)
@@ -171,12 +176,14 @@ def _retention_ms(config: Config, wanted: FirstLookOptions) -> int:
     return retention_ms
 
 
-def _nothing_unmanaged(wanted: FirstLookOptions) -> str | None:
+def _nothing_unmanaged(wanted: FirstLookOptions, beside: Config) -> str | None:
     """The good news in a sentence; None for JSON, which shows an empty plan. Raises `UsageError`
     if a file should be written."""
     asked = f" that is called {' or '.join(wanted.topics)}" if wanted.topics else ""
     nothing = f"every topic of the cluster{asked} has an entry in {wanted.configuration}"
     if wanted.write_config is not None:
+        if beside.fences.every:
+            nothing += ", or is in the fence of another file"
         raise UsageError(f"{nothing}, so there is nothing to write to {wanted.write_config}")
     return None if wanted.output is Output.JSON else f"Nothing is unmanaged: {nothing}."
 

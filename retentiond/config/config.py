@@ -328,6 +328,14 @@ class Config(Section):
         """Whether an entry is about the topic, be it that it switches it off."""
         return self._policies.matches(topic)
 
+    def lacks_in(self, file: Path, topic: str) -> bool:
+        """Whether no entry is about the topic, and the policy file can have one."""
+        fenced = (each.file for each in self.fences.every)
+        name = next(
+            (each for each in fenced if (self.base_dir / each).resolve() == file.resolve()), ""
+        )
+        return not self._policies.has_entry(topic) and self.fences.let(name, topic)
+
 
 def describe(config: Config) -> list[tuple[str, str]]:
     """Per entry, in the order of the files: which topics it is about, and a sentence."""

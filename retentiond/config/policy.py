@@ -117,11 +117,10 @@ class Policies:
 
     def matches(self, topic: str) -> bool:
         """Whether an entry is about the topic, be it that it switches it off, or may be."""
-        return (
-            topic in self._by_name
-            or any(each.matches(topic) for each in self._by_pattern)
-            or self._held_by_fences(topic) is not None
-        )
+        return self.has_entry(topic) or self._held_by_fences(topic) is not None
+
+    def has_entry(self, topic: str) -> bool:
+        return topic in self._by_name or any(each.matches(topic) for each in self._by_pattern)
 
     def of_entries_about(self, topic: str) -> tuple[TopicPolicy, ...]:
         """The different policies of the entries about the topic: those that enable it, or else all

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import yaml
 
 from retentiond import config as configuration
 from retentiond.cli.first_look import _readers
@@ -365,6 +366,25 @@ def test_what_is_unmanaged_is_shown_be_it_of_no_topic(
     transcript("plan", "--unmanaged")
     transcript("plan", "--unmanaged", "--consumed-retention", "90m")
     transcript.check("first-look/unmanaged.txt")
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_policy_file_is_about_the_topics_that_the_fences_leave_to_it(
+    transcript: Transcript, tmp_path: Path
+) -> None:
+    """Nobody has written the fenced file yet, and of the other one nothing is in the fence."""
+    unmanaged(tmp_path, "orders")
+    with (tmp_path / "retentiond.yaml").open("a") as main:
+        main.write("policies: ['*-policies.yaml', {file: pay.yaml, topics: ['cl.*']}]\n")
+    for name, topic in (("pay.yaml", "clicks"), ("web-policies.yaml", "secrets")):
+        file = tmp_path / name
+        transcript("plan", "--unmanaged", "--write-config", str(file), "--owner", "someone")
+        entries = yaml.safe_load(file.read_text())["topics"]
+        assert [each["name"] for each in entries] == [topic]
+    read = configuration.load(tmp_path / "retentiond.yaml", {})
+    assert (read.unreadable, len(read.entries)) == ((), 3)
+    transcript("plan", "--unmanaged", "--write-config", str(tmp_path / "more-policies.yaml"))
+    transcript.check("first-look/fences.txt")
 
 
 def test_with_exit_code_it_ends_with_3_if_something_may_go(
