@@ -34,12 +34,13 @@ class NoPolicy:
 @dataclass(frozen=True, slots=True)
 class PolicyConflict(NoPolicy):
     """Patterns match the topic that would treat it differently; ``sources`` are their entries, with
-    their files. Or it is in several fences, and ``sources`` are these."""
+    their files. Or it is in several fences (``is_of_fences``), and ``sources`` are these."""
 
     sources: tuple[str, ...]
     owner: str | None = None
     fence: str | None = None
     dry_run: bool = False
+    is_of_fences: bool = False
 
     @property
     def places(self) -> tuple[str, ...]:
@@ -52,6 +53,8 @@ class PolicyConflict(NoPolicy):
 
     @property
     def sentence(self) -> str:
+        if self.is_of_fences:
+            return f"the topic is in the fences {listed(self.places)}"
         return f"{listed(self.places)} treat the topic differently"
 
 

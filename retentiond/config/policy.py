@@ -156,7 +156,8 @@ class Policies:
         """Why nobody knows how a topic in a fence is to be treated."""
         around = self.fences.around(topic)
         if len(around) > 1:
-            return PolicyConflict(tuple(f"{each.place} ({each.file})" for each in around))
+            fences = tuple(f"{each.place} ({each.file})" for each in around)
+            return PolicyConflict(fences, is_of_fences=True)
         for each in self.unreadable:
             if around and around[0].file == each.name:
                 return PolicyUnreadable(each.name, each.problem, each.owner or None)

@@ -156,9 +156,9 @@ REASON_TEXTS: Mapping[Reason, ReasonText] = {
         "Kafka deletes records whether or not they were read; or raise retention.ms.",
     ),
     Reason.POLICY_CONFLICT: ReasonText(
-        "patterns disagree",
-        "Give the topic an entry by its exact name, which beats every pattern, or have only one "
-        "pattern match it.",
+        "patterns or fences disagree",
+        "If it is in two fences, have it in one only. Else give the topic an entry by its exact "
+        "name, which beats every pattern, or have only one pattern match it.",
     ),
     Reason.POLICY_UNREADABLE: ReasonText(
         "its policy file can't be used",

@@ -83,9 +83,9 @@ def _without_policy(topics: Sequence[EnabledTopic], config: Config) -> Iterator[
             yield Finding(
                 Level.PROBLEM,
                 f"topic {topic.reading.name}",
-                f"held: {' and '.join(policy.places)} treat it differently",
+                f"held: {policy.sentence}",
                 "have it in one fence only"
-                if len(config.fences.around(topic.reading.name)) > 1
+                if policy.is_of_fences
                 else "give it an entry with its exact name, which wins",
                 (topic.reading.name,),
             )

@@ -74,9 +74,10 @@ def test_a_topic_in_two_fences_is_a_conflict_that_names_both(tmp_path: Path) -> 
         f"topics: [{{pattern: '.*offx', {OFF}}}]\n"
     )
     config = config_of(tmp_path, main, pay=entry("pattern: '.*'"), x=entry("pattern: '.*'"))
-    assert config.policy_for("pay.x") == PolicyConflict(
-        ("policies[0] (policies.d/pay.yaml)", "policies[1] (policies.d/x.yaml)")
-    )
+    both = "policies[0] (policies.d/pay.yaml)", "policies[1] (policies.d/x.yaml)"
+    conflict = config.policy_for("pay.x")
+    assert conflict == PolicyConflict(both, is_of_fences=True)
+    assert conflict.sentence == f"the topic is in the fences {both[0]} and {both[1]}"
     assert config.policy_for("pay.offx") is None
     assert (hours_of(config, "pay.a"), hours_of(config, "ax")) == (1, 1)
 
