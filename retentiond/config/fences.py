@@ -161,7 +161,8 @@ class PlacedFence:
                 continue
             if at_least_ms is not None and ms < at_least_ms:
                 raise refusal(
-                    f"{self} asks for {_duration(at_least_ms)} or more, not {_duration(ms)}",
+                    f"{self} asks for a {'pressure' if kind else 'consumed'} retention of "
+                    f"{_duration(at_least_ms)} or more, not {_duration(ms)}",
                     [rules[-1][0], *said][-1],
                 )
 

@@ -159,15 +159,20 @@ PATH = "policies.d/pay.yaml: "
     ("team", "said"),
     [
         (entry("name: orders", 2), f"topics[0].name: expected a topic inside {FENCE}, not orders"),
-        (entry("name: pay.a", 1), f"topics[0].{HOURS}: {FENCE} asks for 2 hours or more, not 1 h"),
+        (
+            entry("name: pay.a", 1),
+            f"topics[0].{HOURS}: {FENCE} asks for a consumed retention of 2 hours or more, not 1 h",
+        ),
         (
             f"defaults: {{retention.commitoffset.ms: 5}}\ntopics: [{{name: pay.a, {ON}}}]",
-            f"defaults.retention.commitoffset.ms: {FENCE} asks for 2 hours or more, not 5 m",
+            f"defaults.retention.commitoffset.ms: {FENCE} asks for a consumed retention of 2 hours "
+            "or more, not 5 m",
         ),
         (
             f"topics: [{{name: pay.a, {ON}, {HOURS}: 3, "
             "retention.commitoffset.pressure.minutes: 0}]",
-            f"topics[0].retention.commitoffset.pressure.minutes: {FENCE} asks for 2 hours or more",
+            f"topics[0].retention.commitoffset.pressure.minutes: {FENCE} asks for a pressure "
+            "retention of 2 hours or more",
         ),
         (
             f"topics: [{{name: pay.a, {ON}, groups_visible: checked}}]",
