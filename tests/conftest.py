@@ -6,6 +6,7 @@ Brokers are real, started from jars, one set a worker; so is the Spark session.
 import gc
 import os
 import re
+import signal
 import uuid
 from collections.abc import Iterator
 
@@ -27,6 +28,10 @@ pytest_plugins = [
 
 # None of Spark's many short lives here is worth the time of Java's optimizing compiler.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+
+# A shell starts what it has in the background with SIGINT ignored, and every process inherits that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 hypothesis.settings.register_profile("patient", deadline=None)
 hypothesis.settings.load_profile("patient")  # a busy machine is no failure
