@@ -117,7 +117,7 @@ def take_first_look(wanted: FirstLookOptions) -> CycleReport | None:
             asked = {
                 name
                 for name in asked
-                if (beside.lacks_in(file, name) if file else not beside.matches(name))
+                if (beside.can_add(file, name) if file else not beside.matches(name))
             }
             if not asked and (nothing := _nothing_unmanaged(wanted, beside)):
                 say(printer(), printable(nothing))

@@ -328,8 +328,8 @@ class Config(Section):
         """Whether an entry is about the topic, be it that it switches it off."""
         return self._policies.matches(topic)
 
-    def lacks_in(self, file: Path, topic: str) -> bool:
-        """Whether no entry is about the topic, and the policy file can have one."""
+    def can_add(self, file: Path, topic: str) -> bool:
+        """Whether no entry is about the topic, and the fences let this policy file have one."""
         fenced = (each.file for each in self.fences.every)
         name = next(
             (each for each in fenced if (self.base_dir / each).resolve() == file.resolve()), ""

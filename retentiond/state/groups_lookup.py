@@ -12,7 +12,7 @@ from retentiond.memory.readers import Readers, RememberedReader
 from retentiond.memory.remembered import NOTHING, Remembered
 from retentiond.snapshot import namesake_id
 from retentiond.state import groups_file
-from retentiond.state.groups_tables import read_all, read_readers, read_topic
+from retentiond.state.groups_tables import read_all, read_reader, read_topic
 from retentiond.state.state_dir import connect
 
 
@@ -72,12 +72,7 @@ def readers_of(state_dir: Path, topic: str) -> dict[str, RememberedReader] | Non
 def topics_read_by(state_dir: Path, group_id: str) -> dict[str, RememberedReader] | None:
     """A reader's last commits, by topic. If a group and an external reader have the name, the one
     that is not absent counts. None if they can't be read."""
-
-    def look_up(connection: sqlite3.Connection) -> Readers:
-        every = read_readers(connection)
-        return every.where(every.are(group_id))
-
-    readers = _look_up(state_dir, look_up)
+    readers = _look_up(state_dir, lambda connection: read_reader(connection, group_id))
     if readers is None:
         return None
     in_turn = sorted(readers.by_name().items(), key=lambda item: item[1].absent_since_ms is None)

@@ -54,6 +54,18 @@ def read_others(connection: sqlite3.Connection, readers: Readers) -> Remembered:
     )
 
 
+def read_reader(connection: sqlite3.Connection, group_id: str) -> Readers:
+    """The rows of that name alone. It never holds more than one topic's beside them. Raises as
+    `read_all` does."""
+    if version_of(connection) == groups_earlier.SCHEMA_VERSION:
+        every = groups_earlier.read_readers(connection)
+        return every.where(every.are(group_id))
+    stored = connection.execute("SELECT topic, crc, rows FROM readers ORDER BY topic")
+    topics = (Readers(_unpacked(*each)) for each in stored)
+    tables = [readers.where(readers.are(group_id)).table for readers in topics]
+    return Readers(pa.concat_tables(tables).combine_chunks()) if tables else NOBODY
+
+
 def read_topic(connection: sqlite3.Connection, topic: str) -> Readers:
     """The readers of a topic. Raises as `read_all` does."""
     if version_of(connection) == groups_earlier.SCHEMA_VERSION:
