@@ -42,6 +42,10 @@ def policy_of(evidence: Evidence, topic: str) -> TopicPolicy:
     reading = evidence.topics.get(topic)
     if reading is None:
         raise Objection("the topic is not there")
+    return _policy_of(reading)
+
+
+def _policy_of(reading: TopicReading) -> TopicPolicy:
     if isinstance(reading.policy, NoPolicy):
         raise Objection(f"the topic has no policy: {reading.policy.sentence}")
     return reading.policy
@@ -70,7 +74,7 @@ class TopicGroups(NamedTuple):
 def check_topic(evidence: Evidence, topic: str) -> TopicGroups:
     """The topic's `relevant_groups`: at least one, and all of them readable."""
     policy = policy_of(evidence, topic)
-    _check_reading_of(evidence.topics[topic], policy)
+    check_settings(evidence.topics[topic])
     for group_id in counting(evidence, topic, evidence.restorers_of(topic)):
         raise Objection(
             f"the topic is a changelog of {_called(evidence, group_id)}, "
@@ -104,7 +108,9 @@ def counting(evidence: Evidence, topic: str, groups: Iterable[str]) -> tuple[str
     return tuple(sorted(counted - {name for name in strangers if policy.excludes(name)}))
 
 
-def _check_reading_of(reading: TopicReading, policy: TopicPolicy) -> None:
+def check_settings(reading: TopicReading) -> None:
+    """The topic's policy and its own settings allow deletion, whoever reads it."""
+    policy = _policy_of(reading)
     if reading.failure is not None:
         raise Objection(f"the topic could not be read ({reading.failure})")
     if not policy.enabled:

@@ -55,7 +55,6 @@ from retentiond.tools.doctor.finding import (
     unchecked,
 )
 from retentiond.tools.doctor.groups import (
-    check_changelogs,
     check_external,
     check_groups,
     check_groups_visible,
@@ -78,6 +77,7 @@ from retentiond.tools.doctor.spark import (
 )
 from retentiond.tools.doctor.topics import (
     check_entries,
+    check_policy_files,
     check_topic_rights,
     check_topics,
     check_undated,
@@ -154,12 +154,12 @@ def examine_cluster(seen: ExaminedCluster, config: Config) -> Iterator[Finding]:
     yield from checked(
         "topics", seen.names, lambda names: check_entries(config, names, seen.rights)
     )
+    yield from check_policy_files(config)
     yield from checked("enabled topics", seen.topics, lambda topics: check_topics(topics, config))
     yield from checked("timestamps", seen.undated, check_undated)
     yield from checked("groups", seen.listing, check_groups)
     deleted_from = seen.topics if isinstance(seen.topics, Failure) else deletable(seen.topics)
     yield from both_checked("readers", deleted_from, seen.evidence, check_readers)
-    yield from both_checked("changelogs", deleted_from, seen.evidence, check_changelogs)
     yield from both_checked("readers that commit nothing", seen.names, seen.evidence, check_unseen)
     groups = () if isinstance(seen.listing, Failure) else seen.listing.groups
     yield from both_checked(

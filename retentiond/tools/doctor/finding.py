@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
 
 from retentiond.act.evidence import Evidence
+from retentiond.act.rule import Objection
 from retentiond.config import ExternalReader
 from retentiond.errors import KafkaUnavailable
 from retentiond.formatting import say_name, say_names
@@ -61,6 +63,27 @@ def about(
         return [Finding(level, f"{kind} {say_name(ordered[0])}", sentence, remedy, ordered)]
     subject = f"{len(ordered)} {kind}s"
     return [Finding(level, subject, f"{sentence}: {first_names(ordered)}", remedy, ordered)]
+
+
+def objection(check: Callable[..., object], *of: object) -> str | None:
+    """The sentence of a check of the guard's, if it objects."""
+    try:
+        check(*of)
+    except Objection as found:
+        return found.sentence
+    return None
+
+
+def about_held(level: Level, topics: Iterable[tuple[str, str]]) -> Iterator[Finding]:
+    """One finding for each sentence about held topics. ``topics``: names, each with its
+    sentence."""
+    names_of: defaultdict[str, list[str]] = defaultdict(list)
+    for name, sentence in topics:
+        names_of[sentence].append(name)
+    for sentence, names in names_of.items():
+        shown = names[0] if len(names) == 1 else "TOPIC"
+        remedy = f"retentiond explain {shown} says what to do"
+        yield from about(level, "topic", names, f"held: {sentence}", remedy)
 
 
 def first_names(names: Sequence[str]) -> str:

@@ -6,13 +6,13 @@ The guard's code (`retentiond.act.rule`) says which groups count on a topic.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from retentiond.act.evidence import Evidence
-from retentiond.act.rule import counting, relevant_groups
+from retentiond.act.rule import check_topic, counting
 from retentiond.config import Config, ExternalReader, TopicPolicy
-from retentiond.formatting import listed, say_many, say_name
+from retentiond.formatting import say_many, say_name
 from retentiond.gather.assemble import unnamed_readers
 from retentiond.gather.external_positions import Position
 from retentiond.gather.groups import GroupListing, problems
@@ -27,8 +27,10 @@ from retentiond.tools.doctor.finding import (
     Level,
     PartitionLog,
     about,
+    about_held,
     first_names,
     grant_command,
+    objection,
     ok,
 )
 
@@ -123,47 +125,30 @@ def check_groups(listing: GroupListing) -> Iterator[Finding]:
 
 
 def check_readers(topics: Sequence[EnabledTopic], evidence: Evidence) -> Iterator[Finding]:
-    """Every enabled topic has readers, among them the groups that the policy requires."""
+    """Every topic has readers, among them the groups that the policy requires, and no group
+    restores its state from it."""
     if evidence.problems:  # another check reports them; a missing reader may just be hidden
         return
-    without_readers: list[str] = []
+    held: list[tuple[str, str]] = []
     for topic in topics:
         policy, name = topic.reading.policy, topic.reading.name
         if not isinstance(policy, TopicPolicy):
             continue
-        counted = relevant_groups(evidence, name)
-        readers = counting(evidence, name, evidence.readers_of(name))  # proven by a trace
-        committed = evidence.committed_on(name)
-        yield from _not_waited_for(policy, name, evidence.readers_of(name).difference(readers))
-        missing = [say_name(each) for each in policy.required_groups if each not in committed]
-        if not readers:
-            without_readers.append(name)
-        if missing:
-            yield Finding(
-                Level.WARNING,
-                f"topic {name}",
-                f"held: {listed(missing)} must have committed on it, and "
-                f"{'has' if len(missing) == 1 else 'have'} not",
-                f"start {'it' if len(missing) == 1 else 'them'}, or correct groups.required",
-                (name,),
-            )
-        elif readers and len(counted) < policy.min_groups:
-            yield Finding(
-                Level.WARNING,
-                f"topic {name}",
-                f"held: {say_many(len(counted), 'group')} counted on it, and groups.min is "
-                f"{policy.min_groups}",
-                "start the others, or lower groups.min",
-                (name,),
-            )
-    yield from about(
-        Level.WARNING,
-        "topic",
-        without_readers,
-        "held: read by no group that counts",
-        "start its readers, name an external one (groups.external), or leave the topic out",
-    )
-    if topics and not without_readers:
+        readers = evidence.readers_of(name)
+        yield from _not_waited_for(
+            policy, name, readers.difference(counting(evidence, name, readers))
+        )
+        if (sentence := objection(check_topic, evidence, name)) is not None:
+            held.append((name, sentence))
+        else:
+            committed = evidence.committed_on(name)
+            held += [
+                (name, f"group {say_name(group)} is required, and has never committed on it")
+                for group in policy.required_groups
+                if group not in committed
+            ]
+    yield from about_held(Level.WARNING, held)
+    if topics and not held:
         yield ok(
             "readers",
             "every enabled topic is read by a group, or by an external reader that is named; "
@@ -192,31 +177,6 @@ def _not_waited_for(policy: TopicPolicy, name: str, uncounted: Iterable[str]) ->
         )
 
 
-def check_changelogs(topics: Sequence[EnabledTopic], evidence: Evidence) -> Iterator[Finding]:
-    """No streams group restores its state from an enabled topic (KIP-1071)."""
-    names_of = _by_group(evidence, (each.reading.name for each in topics), evidence.restorers_of)
-    for group, names in names_of.items():
-        yield from about(
-            Level.WARNING,
-            "topic",
-            names,
-            f"held: a changelog of group {say_name(group)}, which restores its state from it",
-            "leave it out of the policy",
-        )
-
-
-def _by_group(
-    evidence: Evidence, names: Iterable[str], groups_of: Callable[[str], Iterable[str]]
-) -> dict[str, list[str]]:
-    """The topics by group, for groups that count on the topic. ``groups_of``: the groups of a
-    topic."""
-    topics: defaultdict[str, list[str]] = defaultdict(list)
-    for name in names:
-        for group in counting(evidence, name, groups_of(name)):
-            topics[group].append(name)
-    return dict(sorted(topics.items()))
-
-
 def check_unseen(names: frozenset[str], evidence: Evidence) -> Iterator[Finding]:
     """Nothing suggests that enabled topics have readers that commit nothing. ``names``: all visible
     topics."""
@@ -230,10 +190,11 @@ def check_unseen(names: frozenset[str], evidence: Evidence) -> Iterator[Finding]
             "a file, at an address or in Kafka Connect's offsets topic (groups.external), and "
             "leave out of the policy what others read",
         )
-    topics_by_group = _by_group(
-        evidence, evidence.topics, lambda name: unseen.streams & evidence.readers_of(name)
-    )
-    for group, topics in topics_by_group.items():
+    topics_by_group: defaultdict[str, list[str]] = defaultdict(list)
+    for name in evidence.topics:
+        for group in counting(evidence, name, unseen.streams & evidence.readers_of(name)):
+            topics_by_group[group].append(name)
+    for group, topics in sorted(topics_by_group.items()):
         yield from about(
             Level.WARNING,
             "topic",

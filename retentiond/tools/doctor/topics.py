@@ -7,10 +7,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from retentiond.config import Config, PolicyConflict, PolicyUnreadable, TopicPolicy
-from retentiond.formatting import say_duration, say_many, say_names, say_verb
+from retentiond.act.rule import check_settings
+from retentiond.config import Config, NoPolicy, TopicPolicy
+from retentiond.formatting import say_duration, say_names
 from retentiond.gather.offsets import retention_offsets, retentions
-from retentiond.gather.topics import NO_ID, EnabledTopic
+from retentiond.gather.topics import EnabledTopic
 from retentiond.kafka.errors.remedies import TOPIC_REFUSED
 from retentiond.kafka.interface import AGE_UNKNOWN, NO_SUCH_TOPIC, Kafka, LogRange
 from retentiond.kafka.topics import Operations
@@ -22,21 +23,27 @@ from retentiond.tools.doctor.finding import (
     Level,
     PartitionLog,
     about,
+    about_held,
     grant_command,
+    objection,
     ok,
     unchecked,
 )
 
-DELETE_POLICY = "delete"
-COMPACT_POLICY = "compact"
-
 
 def check_topics(topics: Sequence[EnabledTopic], config: Config) -> Iterator[Finding]:
-    """Nothing in a topic's configs, policy or name speaks against deletion."""
+    """Nothing in a topic's settings, policy or name speaks against deletion."""
+    exact = config.exact_names
+    held: dict[Level, list[tuple[str, str]]] = {Level.PROBLEM: [], Level.WARNING: []}
+    for reading in (topic.reading for topic in topics):
+        # A pattern may be meant for other topics than this.
+        is_meant = reading.name in exact or isinstance(reading.policy, NoPolicy)
+        if (sentence := objection(check_settings, reading)) is not None:
+            held[Level.PROBLEM if is_meant else Level.WARNING].append((reading.name, sentence))
     findings = [
-        finding
-        for check in (_unreadable, _without_policy, _compacted, _exceeding, _owned)
-        for finding in check(topics, config)
+        *(finding for level, found in held.items() for finding in about_held(level, found)),
+        *_frees_nothing(topics),
+        *_owned(topics),
     ]
     yield from findings
     if topics and not findings:
@@ -44,119 +51,14 @@ def check_topics(topics: Sequence[EnabledTopic], config: Config) -> Iterator[Fin
 
 
 def deletable(topics: Sequence[EnabledTopic]) -> tuple[EnabledTopic, ...]:
-    """The topics from which records can ever be deleted. Readers and disks of other topics don't
-    matter."""
-    return tuple(
-        topic
-        for topic in topics
-        if not topic.reading.is_internal
-        and DELETE_POLICY in topic.reading.cleanup_policy
-        and isinstance(topic.reading.policy, TopicPolicy)
-        and (
-            COMPACT_POLICY not in topic.reading.cleanup_policy
-            or topic.reading.policy.allow_compacted
-        )
-    )
+    """The topics whose readers and disks matter, because records can be deleted from them."""
+    return tuple(topic for topic in topics if objection(check_settings, topic.reading) is None)
 
 
-def _unreadable(topics: Sequence[EnabledTopic], _: Config) -> Iterator[Finding]:
-    by_failure: dict[Failure, list[str]] = {}
-    for topic in topics:
-        if topic.reading.failure is not None:
-            by_failure.setdefault(topic.reading.failure, []).append(topic.reading.name)
-    without_id = by_failure.pop(NO_ID, [])
-    yield from about(
-        Level.PROBLEM,
-        "topic",
-        without_id,
-        "held for good: it has no id, so a recreated topic could not be recognized",
-        "raise inter.broker.protocol.version to 2.8 or later",
-    )
-    for failure, names in by_failure.items():
-        yield from about(Level.WARNING, "topic", names, f"could not be checked: {failure}")
-
-
-def _without_policy(topics: Sequence[EnabledTopic], config: Config) -> Iterator[Finding]:
-    for topic in topics:
-        policy = topic.reading.policy
-        if isinstance(policy, PolicyConflict):
-            yield Finding(
-                Level.PROBLEM,
-                f"topic {topic.reading.name}",
-                f"held: {policy.sentence}",
-                "have it in one fence only"
-                if policy.is_of_fences
-                else "give it an entry with its exact name, which wins",
-                (topic.reading.name,),
-            )
-    for file in config.unreadable:
-        held = [
-            topic.reading.name
-            for topic in topics
-            if isinstance(topic.reading.policy, PolicyUnreadable)
-            and topic.reading.policy.fence == file.name
-        ]
-        yield Finding(
-            Level.PROBLEM,
-            f"policy file {file.name}",
-            f"can't be used, so {say_many(len(held), 'topic')} in its fence "
-            f"{say_verb(len(held), 'is', 'are')} held: {file.problem}",
-            "correct the file, or put it back, then send the daemon SIGHUP",
-            tuple(held),
-        )
-
-
-def _compacted(topics: Sequence[EnabledTopic], config: Config) -> Iterator[Finding]:
-    """Topics that are held with ``not_deletable``. That is only a warning if a pattern enables
-    them."""
-    exact = {each.entry.name for each in config.entries}
-    undeletable: dict[Level, list[str]] = {Level.PROBLEM: [], Level.WARNING: []}
-    unallowed: dict[Level, list[str]] = {Level.PROBLEM: [], Level.WARNING: []}
-    for topic in topics:
-        reading = topic.reading
-        level = Level.PROBLEM if reading.name in exact else Level.WARNING
-        allowed = isinstance(reading.policy, TopicPolicy) and reading.policy.allow_compacted
-        if reading.is_internal or (
-            reading.cleanup_policy and DELETE_POLICY not in reading.cleanup_policy
-        ):
-            undeletable[level].append(reading.name)
-        elif COMPACT_POLICY in reading.cleanup_policy and not allowed:
-            unallowed[level].append(reading.name)
-    for level, names in undeletable.items():
-        yield from about(
-            level,
-            "topic",
-            names,
-            "held for good: internal, or without delete in cleanup.policy",
-            "leave it out of the policy",
-        )
-    for level, names in unallowed.items():
-        yield from about(
-            level,
-            "topic",
-            names,
-            "held for good: compacted too (cleanup.policy=compact,delete)",
-            "set allow_compacted: true if the last value of each key can be deleted, or leave the "
-            "topic out",
-        )
-
-
-def _exceeding(topics: Sequence[EnabledTopic], _: Config) -> Iterator[Finding]:
+def _frees_nothing(topics: Sequence[EnabledTopic]) -> Iterator[Finding]:
     for topic in topics:
         policy, forced_ms = topic.reading.policy, topic.reading.forced_retention_ms
-        if not isinstance(policy, TopicPolicy) or forced_ms is None:
-            continue
-        if policy.consumed_retention_ms > forced_ms:
-            yield Finding(
-                Level.PROBLEM,
-                f"topic {topic.reading.name}",
-                f"held for good: its consumed retention of "
-                f"{say_duration(policy.consumed_retention_ms)} exceeds its own retention.ms of "
-                f"{say_duration(forced_ms)}",
-                f"lower retention.commitoffset.* of {' and '.join(policy.sources)}",
-                (topic.reading.name,),
-            )
-        elif policy.consumed_retention_ms == forced_ms:
+        if isinstance(policy, TopicPolicy) and policy.consumed_retention_ms == forced_ms:
             yield Finding(
                 Level.WARNING,
                 f"topic {topic.reading.name}",
@@ -165,6 +67,17 @@ def _exceeding(topics: Sequence[EnabledTopic], _: Config) -> Iterator[Finding]:
                 f"lower retention.commitoffset.* of {' and '.join(policy.sources)}",
                 (topic.reading.name,),
             )
+
+
+def check_policy_files(config: Config) -> Iterator[Finding]:
+    """Every fenced file can be used."""
+    for file in config.unreadable:
+        yield Finding(
+            Level.PROBLEM,
+            f"policy file {file.name}",
+            f"can't be used, so the topics in its fence are held: {file.problem}",
+            "correct the file, or put it back, then send the daemon SIGHUP",
+        )
 
 
 def read_undated(
@@ -198,7 +111,7 @@ def check_undated(topics: frozenset[str]) -> Iterator[Finding]:
     )
 
 
-def _owned(topics: Sequence[EnabledTopic], _: Config) -> Iterator[Finding]:
+def _owned(topics: Sequence[EnabledTopic]) -> Iterator[Finding]:
     by_meaning: dict[str, list[str]] = {}
     for topic in topics:
         if (system := system_of(topic.reading.name)) is not None:

@@ -117,7 +117,7 @@ def test_a_group_that_can_not_be_read_is_found(cluster: FakeCluster) -> None:
     cluster.commit("secret", {("orders", 0): 1})
     cluster.fail("commits", "secret", Failure("GROUP_AUTHORIZATION_FAILED", "no"))
     found = bad(examine_cluster(looked_at(cluster), MINE))
-    assert found == [(Level.PROBLEM, "group secret")]
+    assert found == [(Level.PROBLEM, "group secret"), (Level.WARNING, "topic orders")]
 
 
 def test_requests_are_given_up_soon_by_both_clients() -> None:

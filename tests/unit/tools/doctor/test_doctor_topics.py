@@ -19,7 +19,6 @@ from retentiond.snapshot import GroupReading
 from retentiond.tools.doctor.examine import evidence_about
 from retentiond.tools.doctor.finding import Finding, Level, PartitionLog
 from retentiond.tools.doctor.groups import (
-    check_changelogs,
     check_external,
     check_groups,
     check_readers,
@@ -103,51 +102,19 @@ def test_a_topic_that_goes_with_its_policy_is_ok() -> None:
     assert found.level is Level.OK
 
 
-def test_topics_without_an_id_are_one_problem_with_what_gives_them_one() -> None:
-    mine = config({"pattern": ".*"})
-    found = only(
-        check_topics([topic(name, mine, topic_id=None, failure=NO_ID) for name in "ab"], mine)
-    )
-    assert (found.level, found.subject, found.names) == (Level.PROBLEM, "2 topics", ("a", "b"))
-    assert "inter.broker.protocol.version" in (found.remedy or "")
-
-
-def test_topics_that_can_not_be_read_for_one_reason_are_one_warning() -> None:
-    mine = config({"pattern": ".*"})
-    refused = Failure("TOPIC_AUTHORIZATION_FAILED", "grant it")
-    found = check_topics([topic(name, mine, failure=refused) for name in "ab"], mine)
-    assert bad(found) == [(Level.WARNING, "2 topics")]
-
-
-def test_a_consumed_retention_above_the_forced_one_is_a_problem() -> None:
-    found = only(check_topics([topic("orders", ORDERS, retention_ms=60_000)], ORDERS))
-    assert (found.level, found.subject) == (Level.PROBLEM, "topic orders")
-    assert "1 hour exceeds its own retention.ms of 1 minute" in found.sentence
+def test_topics_that_are_held_for_one_reason_are_one_finding_in_the_guards_words() -> None:
+    mine = config({"name": "a"}, {"name": "b"}, {"pattern": "c.*"})
+    found = check_topics([topic(name, mine, failure=NO_ID) for name in ("a", "b", "c1")], mine)
+    meant, caught = found
+    assert (meant.level, meant.subject, meant.names) == (Level.PROBLEM, "2 topics", ("a", "b"))
+    assert "inter.broker.protocol.version" in meant.sentence
+    assert meant.remedy == "retentiond explain TOPIC says what to do"
+    assert (caught.level, caught.subject) == (Level.WARNING, "topic c1")
+    assert caught.remedy == "retentiond explain c1 says what to do"
 
 
 def test_unlimited_forced_retention_is_never_exceeded() -> None:
     assert bad(check_topics([topic("orders", ORDERS, retention_ms=None)], ORDERS)) == []
-
-
-def test_a_compacted_topic_is_a_problem_where_it_is_named_and_a_warning_where_it_is_caught() -> (
-    None
-):
-    mine = config({"name": "orders"}, {"pattern": "stage.*"})
-    compacted = frozenset({"compact"})
-    topics = [topic(name, mine, cleanup_policy=compacted) for name in ("orders", "stage.a")]
-    assert bad(check_topics(topics, mine)) == [
-        (Level.PROBLEM, "topic orders"),
-        (Level.WARNING, "topic stage.a"),
-    ]
-
-
-def test_compact_and_delete_is_a_problem_until_it_is_allowed() -> None:
-    both = frozenset({"compact", "delete"})
-    allowed = config({"name": "orders", "allow_compacted": True})
-    assert only(check_topics([topic("orders", ORDERS, cleanup_policy=both)], ORDERS)).level is (
-        Level.PROBLEM
-    )
-    assert bad(check_topics([topic("orders", allowed, cleanup_policy=both)], allowed)) == []
 
 
 def test_topics_of_streams_are_told_by_their_names() -> None:
@@ -164,13 +131,6 @@ def test_patterns_that_disagree_about_a_topic_are_a_problem() -> None:
     found = only(check_topics([topic("orders", mine)], mine))
     assert found.level is Level.PROBLEM
     assert "topics[0] and topics[1]" in found.sentence
-
-
-def test_a_topic_that_could_not_be_read_is_said() -> None:
-    unread = topic("orders", ORDERS, failure=Failure("NOT_ANSWERED", "left out"))
-    (found,) = check_topics([unread], ORDERS)
-    assert found.level is Level.WARNING
-    assert "could not be checked" in found.sentence
 
 
 def listing(*committed: str, reading: tuple[str, ...] = (), on: str = "orders") -> GroupListing:
@@ -283,14 +243,12 @@ def test_an_external_reader_that_lacks_a_partition_or_has_a_groups_name_is_not_w
     assert "has the name of a group of the cluster" in namesake.sentence
 
 
-def test_a_changelog_of_a_streams_group_is_said_to_be_held() -> None:
+def test_what_the_guard_objects_to_about_readers_is_a_warning() -> None:
     app = GroupReading("app", GroupKind.STREAMS, "Stable")
     members = {"app": GroupMembers(frozenset(), changelogs=frozenset({"orders"}))}
-    orders = topic("orders", ORDERS)
-    seen = evidence(orders, GroupListing(groups={"app": app}, members=members))
-    found = only(check_changelogs([orders], seen))
+    found = only(about_readers(ORDERS, GroupListing(groups={"app": app}, members=members)))
     assert (found.level, found.subject) == (Level.WARNING, "topic orders")
-    assert "a changelog of group app" in found.sentence
+    assert "held: the topic is a changelog of group app" in found.sentence
 
 
 def test_sources_of_classic_streams_and_what_speaks_for_unseen_readers_are_warnings() -> None:
@@ -319,22 +277,11 @@ def test_a_group_that_is_remembered_to_read_a_topic_counts() -> None:
     assert bad(about_readers(mine, listing(), remembered)) == []
 
 
-def test_a_group_that_can_not_be_read_is_no_reader_that_is_known() -> None:
-    secret = GroupReading("secret", GroupKind.CLASSIC, "Empty", Failure("REFUSED", "no"))
-    found = only(about_readers(ORDERS, GroupListing(groups={"secret": secret})))
-    assert (found.level, found.subject) == (Level.WARNING, "topic orders")
-
-
 def test_a_required_group_that_has_not_committed_is_named() -> None:
     mine = config({"name": "orders", "groups": {"required": ["billing", "search"]}})
     found = only(about_readers(mine, listing("search")))
     assert found.level is Level.WARNING
-    assert "billing must have committed on it, and has not" in found.sentence
-
-
-def test_fewer_groups_than_the_policy_asks_for_are_a_warning() -> None:
-    mine = config({"name": "orders", "groups": {"min": 2}})
-    assert bad(about_readers(mine, listing("a"))) == [(Level.WARNING, "topic orders")]
+    assert found.sentence == "held: group billing is required, and has never committed on it"
 
 
 def test_a_group_that_can_not_be_read_is_a_problem_and_named() -> None:
