@@ -33,7 +33,6 @@ from retentiond.errors import (
     StateReplaced,
     release_frames,
 )
-from retentiond.history.hourly import Hourly
 from retentiond.history.keeper import HistoryKeeper
 from retentiond.kafka.cluster import Observer
 from retentiond.kafka.settings.certificate_expiry import certificate_expiry_s
@@ -138,7 +137,7 @@ class Daemon:
         figures.dropped_log_lines = logs.dropped_lines
         prometheus_client.ProcessCollector(registry=registry)
         self._exposition = Exposition(registry)
-        self._history = HistoryKeeper(config, self._tell_of_history, hourly=Hourly())
+        self._history = HistoryKeeper(config, self._tell_of_history)
         page = status_page(self._status, now_ms, config.state_dir, self._history)
         app = application(self._status, self._exposition, page)
         self._server = serve(app, config.http, self._status.stuck)

@@ -1,8 +1,8 @@
-"""The last 30 days by the hour, in memory, because the status page must not wait.
+"""The last 30 days by the hour, for the charts of the status page.
 
-The table is read once: new entries after they are written, and older days, the newest first, when
-there is time. Memory has a sum for each hour and each of its `MOST_NAMES` largest topics and
-groups, and one sum for all the others.
+Nothing is read before somebody looks. Then each entry is read once, the newest day first. Memory
+has a sum for each hour and each of its `MOST_NAMES` largest topics and groups, and one sum for all
+the others, because thirty days of a large cluster take minutes to read.
 """
 
 from __future__ import annotations
@@ -10,20 +10,23 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 
 from retentiond.errors import HistoryUnavailable
-from retentiond.formatting import HOUR_MS
+from retentiond.formatting import DAY_MS, HOUR_MS
 from retentiond.history.entries import day_of
 from retentiond.history.schema import RowKind
 from retentiond.history.table import HistoryTable, quoted
 from retentiond.model import Outcome, Reason
 
-MOST_HOURS = 31 * 24
+MOST_DAYS = 31
+
+WAIT_S = 2.0
+"""How long a page waits for entries that nobody has read yet."""
 
 FOREVER = -1
 """Stands for an unlimited time that Kafka itself would have kept deleted records."""
@@ -118,10 +121,14 @@ class _Sums:
 
 
 class Hourly:
-    """The sums by the hour. The thread that writes the history updates them; any thread reads
-    them."""
+    """The sums by the hour of a cluster's entries in the table at ``place``. Any thread may ask.
 
-    def __init__(self) -> None:
+    A thread of its own reads the table, because an object store may take minutes to answer."""
+
+    def __init__(self, place: str, cluster_id: str) -> None:
+        self.place, self.cluster_id = place, cluster_id
+        self.is_behind = True
+        """Whether the table may have entries that nobody has read yet."""
         self.problem: str | None = None
         """A sentence that says why figures are missing."""
         self.version = 0
@@ -129,9 +136,8 @@ class Hourly:
         self._damage: str | None = None  # says which files were left out
         self._lock = threading.Lock()
         self._hours: dict[int, _Sums] = {}
-        self._source: tuple[str, str] | None = None  # place and cluster
-        self._last_of_days = self._last = 0  # entries: the last one in ``_days``, and of all
-        self._days: list[str] = []  # not read yet, the newest first
+        self._last_read: dict[str, int] = {}  # the last entry that was read of a day
+        self._reader: threading.Thread | None = None
         self._ended = threading.Event()
 
     @property
@@ -140,33 +146,27 @@ class Hourly:
 
     @property
     def is_reading(self) -> bool:
-        """Whether older days have yet to be read."""
-        return bool(self._days)
+        return self._reader is not None and self._reader.is_alive()
 
-    def follow(
-        self,
-        table: HistoryTable,
-        cluster_id: str,
-        at_ms: int,
-        is_needed: Callable[[], bool] = lambda: False,
-    ) -> None:
-        """Reads new entries of the table, and older days. ``at_ms``: the time of the last entry.
+    def catch_up(self, now_ms: int, wait_s: float = WAIT_S) -> None:
+        """Begins to read what is new in the table, and waits for it, but not for longer than
+        ``wait_s``."""
+        with self._lock:
+            if self.is_behind and not self.is_reading and not self._ended.is_set():
+                self._reader = threading.Thread(
+                    target=self._catch_up, args=(now_ms,), name="recent", daemon=True
+                )
+                self._reader.start()
+            reader = self._reader
+        if reader is not None:
+            reader.join(wait_s)
 
-        Older days wait for the next call if the thread ``is_needed`` for something else. A day that
-        can't be read is tried again in the next call, after the other days."""
-        try:
-            self._follow(table, cluster_id, at_ms, is_needed)
-            self._damage = table.damage or self._damage
-            self.problem = self._damage
-        except HistoryUnavailable as error:
-            self.problem = str(error)
-        except Exception as error:  # noqa: BLE001 - an error must not end the writing thread
-            problem = f"the history can't be read ({type(error).__name__}: {error})"
-            self.problem = f"{problem}; please report this"
-
-    def end(self) -> None:
-        """Lets `follow` read no further day."""
+    def end(self, timeout_s: float) -> bool:
+        """Reads no further day, and returns whether nothing is being read after that time."""
         self._ended.set()
+        if self._reader is not None:
+            self._reader.join(timeout_s)
+        return not self.is_reading
 
     def recent(self, span: TimeRange, now_ms: int) -> Recent:
         times = span.times(now_ms)
@@ -199,41 +199,50 @@ class Hourly:
                 sums.add_all(self._hours[hour])
         return sums
 
-    def _follow(
-        self, table: HistoryTable, cluster_id: str, at_ms: int, is_needed: Callable[[], bool]
-    ) -> None:
-        last, of_cluster = table.last_entry(cluster_id), f"cluster_id = {quoted(cluster_id)}"
-        if self._source != (table.place, cluster_id):
-            self._begin(table, cluster_id, at_ms)
-            self._last_of_days = last
-        elif last > self._last:
-            self._read(table, f"{of_cluster} AND entry > {self._last} AND entry <= {last}")
-        self._last = last
-        while self._days and not self._ended.is_set() and not is_needed():
-            day, began = self._days.pop(0), time.monotonic()
-            in_days = f"entry <= {self._last_of_days}"
-            try:
-                self._read(table, f"{of_cluster} AND day = {quoted(day)} AND {in_days}")
-            except HistoryUnavailable:
-                self._days.append(day)
-                raise
-            self._ended.wait(time.monotonic() - began)  # leaves half of the time to other threads
+    def _catch_up(self, now_ms: int) -> None:
+        self.is_behind = False
+        try:
+            table = HistoryTable.open(self.place)
+            problem = self._read_days(table, day_of(now_ms - MOST_DAYS * DAY_MS))
+            self._damage = table.damage or self._damage
+            self.problem = problem or self._damage
+        except HistoryUnavailable as error:
+            self.problem = str(error)
+        except Exception as error:  # noqa: BLE001 - a thread must not end in silence
+            problem = f"the history can't be read ({type(error).__name__}: {error})"
+            self.problem = f"{problem}; please report this"
 
-    def _begin(self, table: HistoryTable, cluster_id: str, at_ms: int) -> None:
-        since = day_of(at_ms - SPANS[-1].hours * HOUR_MS)
-        days = {file.day for file in table.files(cluster_id, since_day=since)}
-        with self._lock:
-            self._hours.clear()
-        self._source = table.place, cluster_id
-        self._damage = None
-        self._days = sorted(days, reverse=True)
+    def _read_days(self, table: HistoryTable, since_day: str) -> str | None:
+        """Reads the entries that are new, the newest day first. A day that can't be read keeps no
+        other from being read. Returns why one can't be read."""
+        last_of: dict[str, int] = {}
+        for file in table.files(self.cluster_id, since_day=since_day):
+            last_of[file.day] = max(file.last_entry or 0, last_of.get(file.day, 0))
+        problem, took_s = None, 0.0
+        for day, last in sorted(last_of.items(), reverse=True):
+            known = self._last_read.get(day, 0)
+            # Half of the time is left to the cycles.
+            if last <= known or self._ended.wait(took_s):
+                continue
+            began = time.monotonic()
+            try:
+                self._read(
+                    table,
+                    f"cluster_id = {quoted(self.cluster_id)} AND day = {quoted(day)}"
+                    f" AND entry > {known} AND entry <= {last}",
+                )
+                self._last_read[day] = last
+            except HistoryUnavailable as error:
+                problem = str(error)
+            took_s = time.monotonic() - began
+        return problem
 
     def _read(self, table: HistoryTable, where: str) -> None:
         figures = table.query(_query(where))
         with self._lock:
             for at_ms, figure, name, amount in _rows(figures):
                 self._hours.setdefault(at_ms // HOUR_MS, _Sums()).add(figure, name, amount)
-            for hour in sorted(self._hours)[:-MOST_HOURS]:
+            for hour in sorted(self._hours)[: -MOST_DAYS * 24]:
                 del self._hours[hour]
             self.version += 1
 

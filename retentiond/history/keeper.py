@@ -88,8 +88,7 @@ class _WaitingCycle:
 
 class HistoryKeeper:
     """Writes this process's history. ``tell`` is called with every new problem, and with None once
-    an entry could be written again. ``elapsed_ms``: monotonic time. ``hourly`` follows the
-    entries of the table."""
+    an entry could be written again. ``elapsed_ms``: monotonic time."""
 
     def __init__(
         self,
@@ -99,10 +98,9 @@ class HistoryKeeper:
         elapsed_ms: Callable[[], int] = lambda: uptime().ms,
         date: Callable[[], float] = time.time,
         merge: upkeep.Merge | None = None,
-        hourly: Hourly | None = None,
     ) -> None:
         self.config = config
-        self.hourly = hourly
+        self.hourly: Hourly | None = None  # of the table of the last entry
         self.status = HistoryStatus()  # replaced as a whole
         self._tell = tell
         self._elapsed_ms = elapsed_ms
@@ -169,10 +167,9 @@ class HistoryKeeper:
             return True
         self._thread.join(timeout_s)
         self._merging.end()
-        if self.hourly is not None:
-            self.hourly.end()
         self._thread.join(END_S)
-        return not self._thread.is_alive()
+        has_read = self.hourly is None or self.hourly.end(END_S)
+        return has_read and not self._thread.is_alive()
 
     def _is_due(self) -> bool:
         waiting, last = self._waiting, self._last
@@ -211,10 +208,11 @@ class HistoryKeeper:
                 self._uncertain = None
                 table.refresh()
         self.status = replace(self.status, written_at=self._date())
-        if self.hourly is not None:
-            self.hourly.follow(
-                table, plan.cluster_id, plan.planned_at_ms, lambda: self._waiting is not None
-            )
+        hourly, source = self.hourly, (table.place, plan.cluster_id)
+        if hourly is None or (hourly.place, hourly.cluster_id) != source:
+            self.hourly = Hourly(*source)
+        else:
+            hourly.is_behind = True
         try:
             self._upkeep.look_after(
                 table, plan.cluster_id, config.history, plan.planned_at_ms, waiting.at_ms

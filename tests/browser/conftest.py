@@ -14,7 +14,6 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from prometheus_client.registry import CollectorRegistry
 
 from retentiond.config import Http
-from retentiond.history.hourly import Hourly
 from retentiond.history.keeper import HistoryKeeper
 from retentiond.tell.metrics.exposition import Exposition
 from retentiond.tell.page.routes import status_page
@@ -32,7 +31,7 @@ class Site:
     def __init__(self, state_dir: Path, http: Http = PLAIN) -> None:
         self.state_dir = state_dir
         self.status = DaemonStatus(interval_ms=300_000)
-        self.keeper = HistoryKeeper(settings(state_dir), hourly=Hourly())
+        self.keeper = HistoryKeeper(settings(state_dir))
         page = status_page(self.status, lambda: scenes.NOW_MS, state_dir, self.keeper)
         exposition = Exposition(CollectorRegistry())
         app = application(self.status, exposition, page)

@@ -1,6 +1,6 @@
 """The last days of the history as charts: disk by topic, deleted records, lag of binding groups.
 
-`retentiond.history.hourly` has the figures ready. A chart is drawn again only if its figures have
+`retentiond.history.hourly` reads the figures. A chart is drawn again only if its figures have
 changed since.
 """
 
@@ -101,6 +101,8 @@ class RecentCharts:
 
     def of(self, span: TimeRange, now_ms: int) -> RecentHistory:
         hourly = self._keeper.hourly
+        if hourly is not None:
+            hourly.catch_up(now_ms)
         if hourly is None or hourly.is_empty:
             return RecentHistory(span, (), _notes(self._keeper, hourly))
         version = hourly.version, span.times(now_ms)
@@ -125,14 +127,15 @@ def _saved(recent: Recent, span: TimeRange, price: Price | None) -> str | None:
 
 
 def _notes(keeper: HistoryKeeper, hourly: Hourly | None) -> tuple[str, ...]:
-    if hourly is None or not keeper.config.history.enabled:
+    if not keeper.config.history.enabled:
         return ("The history is off: `history.enabled` is false, so nothing new is kept.",)
-    problems = dict.fromkeys(each for each in (keeper.problem, hourly.problem) if each)
+    of_figures = None if hourly is None else hourly.problem
+    problems = dict.fromkeys(each for each in (keeper.problem, of_figures) if each)
     if problems:
         return tuple(f"{problem[0].upper()}{problem[1:]}." for problem in problems)
-    if hourly.is_reading:
-        return ("Older days are still being read.",)
-    if hourly.is_empty:
+    if hourly is not None and hourly.is_reading:
+        return ("The history is still being read.",)
+    if hourly is None or hourly.is_empty:
         return ("The history is empty: its first entry follows a cycle.",)
     return ()
 

@@ -14,7 +14,6 @@ from pathlib import Path
 import httpx
 from prometheus_client.registry import CollectorRegistry
 
-from retentiond.history.hourly import Hourly
 from retentiond.history.keeper import HistoryKeeper
 from retentiond.tell.metrics.exposition import Exposition
 from retentiond.tell.page.routes import status_page
@@ -99,7 +98,7 @@ class Visitor:
         keeper: HistoryKeeper | None = None,
     ) -> None:
         self.now_ms = NOW_MS
-        self.keeper = keeper or HistoryKeeper(settings(state_dir), hourly=Hourly())
+        self.keeper = keeper or HistoryKeeper(settings(state_dir))
         self.status = DaemonStatus(INTERVAL_MS, lambda: self.now_ms / 1000)
         if report is not None:
             self.status.publish(report)

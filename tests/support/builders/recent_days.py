@@ -56,7 +56,7 @@ def write(
     sizes: Mapping[str, int] = SIZES,
     deleted: int = DELETED_IN_AN_HOUR,
 ) -> Hourly:
-    """Entries of an hour each, up to now; what follows them."""
+    """Entries of an hour each, up to now. They are read."""
     table = HistoryTable.open_or_create(path)
     by_day: dict[str, list[dict[str, Any]]] = {}
     for entry, hours_ago in enumerate(range(days * DAY_H, -1, -1), 1):
@@ -73,9 +73,9 @@ def write(
             )
     for rows in by_day.values():
         table.append(cluster_id, rows[-1]["entry"], pa.Table.from_pylist(rows, SCHEMA))
-    hourly = Hourly()
-    hourly.follow(table, cluster_id, now_ms)
-    assert hourly.problem is None
+    hourly = Hourly(table.place, cluster_id)
+    hourly.catch_up(now_ms, wait_s=60)
+    assert (hourly.problem, hourly.is_reading) == (None, False)
     return hourly
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -14,11 +15,10 @@ import pytest
 
 from retentiond.history import hourly
 from retentiond.history.hourly import SPANS, Hourly, Recent, TimeRange
-from retentiond.history.keeper import HistoryKeeper
 from retentiond.history.schema import RowKind
 from retentiond.history.table import HistoryTable
 from retentiond.model import TopicPartition
-from tests.support.builders.histories import MINUTE_MS, START_MS, Cycles, World, settings
+from tests.support.builders.histories import CLUSTER, MINUTE_MS, START_MS, Cycles, World
 from tests.support.builders.past_clusters import BEGIN, PastCluster, PastEntry
 
 DAY, WEEK, MONTH = SPANS
@@ -32,6 +32,13 @@ def write(path: Path, past: PastCluster, after: int = 0) -> None:
     table, rows = HistoryTable.open_or_create(path), past.table()
     for entry in range(after + 1, len(past.entries) + 1):
         table.append(past.cluster_id, entry, rows.filter(pc.field("entry") == entry))
+
+
+def read(path: Path, past: PastCluster, now_ms: int = NOW_MS) -> Hourly:
+    found = Hourly(str(path), past.cluster_id)
+    found.catch_up(now_ms, wait_s=60)
+    assert not found.is_reading
+    return found
 
 
 def some_past(seed: int, names: int, entries: int) -> PastCluster:
@@ -119,10 +126,8 @@ def told(recent: Recent) -> dict[str, dict[Any, list[float | None]]]:
 def test_the_figures_are_those_of_plain_sums(tmp_path: Path, span: TimeRange) -> None:
     past = some_past(7, 8, 12)
     write(tmp_path, past)
-    found = Hourly()
-    found.follow(HistoryTable.open(tmp_path), past.cluster_id, NOW_MS)
+    found = read(tmp_path, past)
     assert found.problem is None
-    assert not found.is_reading
     assert told(found.recent(span, NOW_MS)) == plainly(past, span)
 
 
@@ -132,8 +137,7 @@ def test_of_many_names_the_smaller_ones_are_one_sum(
     past = some_past(3, 30, 6)
     write(tmp_path, past)
     monkeypatch.setattr(hourly, "MOST_NAMES", 4)
-    found = Hourly()
-    found.follow(HistoryTable.open(tmp_path), past.cluster_id, NOW_MS)
+    found = read(tmp_path, past)
     seen, plain = told(found.recent(WEEK, NOW_MS)), plainly(past, WEEK)
     for figure in ("size", "lag"):
         for slot, count in enumerate(found.recent(WEEK, NOW_MS).deleted):
@@ -151,36 +155,43 @@ def test_of_many_names_the_smaller_ones_are_one_sum(
 def test_each_entry_counts_once_whenever_it_was_read(tmp_path: Path) -> None:
     """What was there at the start, what came one by one, and what came while nobody read."""
     past = some_past(5, 6, 12)
-    found = Hourly()
+    found = Hourly(str(tmp_path), past.cluster_id)
     written = 0
     for until in (4, 5, 6, 9, 12):
         write(tmp_path, PastCluster(past.entries[:until]), after=written)
-        written = until
-        found.follow(HistoryTable.open(tmp_path), past.cluster_id, NOW_MS)
-        found.follow(HistoryTable.open(tmp_path), past.cluster_id, NOW_MS)
+        written, found.is_behind = until, True
+        found.catch_up(NOW_MS, wait_s=60)
+        found.catch_up(NOW_MS, wait_s=60)
     assert told(found.recent(WEEK, NOW_MS)) == plainly(past, WEEK)
 
 
-def test_older_days_wait_while_an_entry_is_to_be_written(tmp_path: Path) -> None:
-    past, found, looks = some_past(5, 6, 12), Hourly(), iter([False, False, True])
+def test_a_page_does_not_wait_for_a_store_that_hangs(tmp_path: Path) -> None:
+    answers = threading.Event()
+
+    class Slow(Hourly):
+        def _read(self, table: HistoryTable, where: str) -> None:
+            assert answers.wait(60)
+            super()._read(table, where)
+
+    past = some_past(5, 6, 12)
     write(tmp_path, past)
-    table = HistoryTable.open(tmp_path)
-    found.follow(table, past.cluster_id, NOW_MS, lambda: next(looks))
-    assert found.is_reading
-    newest = sorted({f"{each.at:%Y-%m-%d}" for each in past.entries})[-2:]
-    there = PastCluster([each for each in past.entries if f"{each.at:%Y-%m-%d}" in newest])
+    found = Slow(str(tmp_path), past.cluster_id)
+    for _ in range(2):
+        found.catch_up(NOW_MS, wait_s=0.01)
+        assert (found.is_reading, found.is_empty) == (True, True)
+    assert not found.end(0.01)
+    answers.set()
+    assert found.end(60)
+    newest = f"{past.entries[-1].at:%Y-%m-%d}"  # the day that was being read
+    there = PastCluster([each for each in past.entries if f"{each.at:%Y-%m-%d}" == newest])
     assert told(found.recent(WEEK, NOW_MS)) == plainly(there, WEEK)
-    found.follow(table, past.cluster_id, NOW_MS)
-    assert not found.is_reading
-    assert told(found.recent(WEEK, NOW_MS)) == plainly(past, WEEK)
 
 
 def test_another_cluster_of_the_same_table_does_not_count(tmp_path: Path) -> None:
     past = some_past(5, 6, 3)
     write(tmp_path, past)
     write(tmp_path, PastCluster(past.entries, "another"))
-    found = Hourly()
-    found.follow(HistoryTable.open(tmp_path), past.cluster_id, NOW_MS)
+    found = read(tmp_path, past)
     assert told(found.recent(WEEK, NOW_MS)) == plainly(past, WEEK)
 
 
@@ -190,27 +201,25 @@ def test_a_torn_day_is_told_and_the_others_are_there(tmp_path: Path) -> None:
     days = sorted(tmp_path.glob("day=*"))
     for file in days[1].glob("*.parquet"):
         file.write_bytes(b"torn")
-    found = Hourly()
-    for _ in days:
-        found.follow(HistoryTable.open(tmp_path), past.cluster_id, NOW_MS)
+    found = read(tmp_path, past)
     assert found.problem is not None
     assert str(tmp_path) in found.problem
-    assert not found.is_reading
     there = PastCluster(
         [each for each in past.entries if f"day={each.at:%Y-%m-%d}" != days[1].name]
     )
     assert told(found.recent(WEEK, NOW_MS)) == plainly(there, WEEK)
 
 
-def test_hours_that_are_long_over_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hourly, "MOST_HOURS", 2)
+def test_days_that_are_long_over_do_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     past = some_past(5, 6, 12)
     write(tmp_path, past)
-    found = Hourly()
-    found.follow(HistoryTable.open(tmp_path), past.cluster_id, NOW_MS)
-    last = sorted({each.at_ms // HOUR_MS for each in past.entries})[-2:]
-    there = PastCluster([each for each in past.entries if each.at_ms // HOUR_MS in last])
-    assert told(found.recent(WEEK, NOW_MS)) == plainly(there, WEEK)
+    monkeypatch.setattr(hourly, "MOST_DAYS", 2)
+    since = BEGIN + timedelta(days=3)
+    there = PastCluster([each for each in past.entries if each.at >= since])
+    assert 0 < len(there.entries) < len(past.entries)
+    assert told(read(tmp_path, past).recent(WEEK, NOW_MS)) == plainly(there, WEEK)
 
 
 def test_the_stretches_end_with_the_one_that_now_is_in() -> None:
@@ -222,14 +231,18 @@ def test_the_stretches_end_with_the_one_that_now_is_in() -> None:
         assert {later - one for one, later in pairwise(times)} == {timedelta(hours=width_h)}
 
 
-def test_a_daemons_entries_are_followed_and_older_ones_found_again(tmp_path: Path) -> None:
+def test_a_daemons_entries_are_read_once_somebody_looks(tmp_path: Path) -> None:
     world, first = World(), Cycles(str(tmp_path))
     first.one(world, deleted=[TopicPartition("orders", 0)])
     again = Cycles(str(tmp_path))
     again.elapsed_ms = first.elapsed_ms
-    again.keeper.hourly = found = Hourly()
-    again.one(world)
-    again.one(world)
+    for _ in range(2):
+        again.one(world)
+        found = again.keeper.hourly
+        assert found is not None
+        assert (found.place, found.cluster_id, found.is_behind) == (str(tmp_path), CLUSTER, True)
+    found = Hourly(str(tmp_path), CLUSTER)  # `Cycles` ends what its keeper reads
+    found.catch_up(START_MS, wait_s=60)
     recent = found.recent(DAY, START_MS)
     assert recent.bytes_by_topic == {"orders": [None] * 23 + [1000]}
     assert recent.lag_by_group == {"billing": [None] * 23 + [95]}
@@ -237,24 +250,15 @@ def test_a_daemons_entries_are_followed_and_older_ones_found_again(tmp_path: Pat
     assert recent.unknown == (*[True] * 23, False)
 
 
-def test_what_can_not_be_read_harms_no_entry(tmp_path: Path) -> None:
+def test_a_bug_of_the_reading_is_told(tmp_path: Path) -> None:
     class Broken(Hourly):
         def _read(self, table: HistoryTable, where: str) -> None:
             raise RuntimeError("a bug")
 
-    told: list[object] = []
-    keeper = HistoryKeeper(
-        settings(Path("/nowhere"), path=str(tmp_path)), told.append, hourly=Broken()
-    )
-    keeper.see(World().seen())
-    keeper.keep()
-    assert keeper.finish(60)
-    assert (told, keeper.problem) == ([], None)
-    assert HistoryTable.open(tmp_path).last_entry("cluster-a") == 1
-    assert keeper.hourly is not None
-    assert keeper.hourly.problem == (
-        "the history can't be read (RuntimeError: a bug); please report this"
-    )
+    Cycles(str(tmp_path)).one(World())
+    found = Broken(str(tmp_path), CLUSTER)
+    found.catch_up(START_MS, wait_s=60)
+    assert found.problem == "the history can't be read (RuntimeError: a bug); please report this"
 
 
 @pytest.mark.parametrize(
@@ -283,9 +287,8 @@ def test_what_was_saved_is_bytes_times_how_long_kafka_would_have_kept_them(
     failed = deletion | {"outcome": "failed"}
     past = PastCluster([PastEntry(HOUR_MS // 2, rows=[partition, deletion, failed])])
     write(tmp_path, past)
-    found = Hourly()
     now_ms = int(BEGIN.timestamp() * 1000) + HOUR_MS // 2 + hours * HOUR_MS
-    found.follow(HistoryTable.open(tmp_path), past.cluster_id, now_ms)
+    found = read(tmp_path, past, now_ms)
     assert found.problem is None
     assert found.recent(MONTH, now_ms).saved_byte_ms == 5 * GIB * saved_h * HOUR_MS
 
@@ -299,9 +302,7 @@ def test_of_a_time_only_what_was_saved_in_it_counts(tmp_path: Path) -> None:
     ]
     past = PastCluster([PastEntry(HOUR_MS // 2, rows=rows)])
     write(tmp_path, past)
-    found = Hourly()
     now_ms = int(BEGIN.timestamp() * 1000) + 4 * 24 * HOUR_MS
-    found.follow(HistoryTable.open(tmp_path), past.cluster_id, now_ms)
-    of_day = found.recent(DAY, now_ms)
+    of_day = read(tmp_path, past, now_ms).recent(DAY, now_ms)
     assert of_day.saved_byte_ms == GIB * (now_ms - of_day.times[0])
-    assert Hourly().recent(DAY, now_ms).saved_byte_ms is None
+    assert Hourly("", "").recent(DAY, now_ms).saved_byte_ms is None

@@ -28,7 +28,8 @@ def days(tmp_path_factory: pytest.TempPathFactory) -> Hourly:
 
 
 def visitor_of(tmp_path: Path, hourly: Hourly | None, **history: Any) -> Visitor:
-    keeper = HistoryKeeper(settings(tmp_path, **history), hourly=hourly)
+    keeper = HistoryKeeper(settings(tmp_path, **history))
+    keeper.hourly = hourly
     return Visitor(tmp_path, scenes.plausible(), keeper)
 
 
@@ -94,7 +95,7 @@ def test_the_figures_beside_the_charts_are_those_of_the_newest_hour(tmp_path: Pa
 
 def hours(tmp_path: Path, many: int, sizes: dict[str, int], group: str = "g") -> Hourly:
     """One entry in each of the last hours, with a partition of each topic."""
-    table, found = HistoryTable.open_or_create(tmp_path / "history"), Hourly()
+    table = HistoryTable.open_or_create(tmp_path / "history")
     for entry in range(1, many + 1):
         at = (scenes.NOW_MS - (many - entry) * scenes.HOUR_MS) * 1000
         head = {"day": "2026-09-21", "entry": entry, "at": at, "cluster_id": "c"}
@@ -107,8 +108,7 @@ def hours(tmp_path: Path, many: int, sizes: dict[str, int], group: str = "g") ->
         rows.append({"kind": RowKind.CYCLE.value})
         rows.append({"kind": RowKind.DELETION.value, "records": 5, "outcome": "deleted"})
         table.append("c", entry, pa.Table.from_pylist([head | each for each in rows], SCHEMA))
-    found.follow(table, "c", scenes.NOW_MS)
-    return found
+    return Hourly(table.place, "c")
 
 
 def test_the_legend_leads_to_topics_and_groups(tmp_path: Path, days: Hourly) -> None:
@@ -154,17 +154,16 @@ def test_a_chart_is_drawn_when_its_figures_change_and_not_before(
 
 
 @pytest.mark.parametrize(
-    ("hourly", "history", "sentence"),
+    ("history", "sentence"),
     [
-        (Hourly(), {"enabled": False}, "The history is off: history.enabled is false, so nothing"),
-        (None, {}, "The history is off"),
-        (Hourly(), {}, "The history is empty: its first entry follows a cycle."),
+        ({"enabled": False}, "The history is off: history.enabled is false, so nothing"),
+        ({}, "The history is empty: its first entry follows a cycle."),
     ],
 )
 def test_where_there_is_no_history_it_says_so(
-    tmp_path: Path, hourly: Hourly | None, history: dict[str, Any], sentence: str
+    tmp_path: Path, history: dict[str, Any], sentence: str
 ) -> None:
-    document = visitor_of(tmp_path, hourly, **history).see("/")
+    document = visitor_of(tmp_path, None, **history).see("/")
     assert sentence in document.text
     assert chart_labels(document) == []
 
@@ -189,15 +188,14 @@ def test_one_hour_alone_is_too_little_to_draw(tmp_path: Path) -> None:
 
 
 def test_where_nothing_is_known_or_deleted_a_word_stands_for_the_chart(tmp_path: Path) -> None:
-    table, found = HistoryTable.open_or_create(tmp_path / "history"), Hourly()
+    table = HistoryTable.open_or_create(tmp_path / "history")
     for entry in (1, 2):
         at = (scenes.NOW_MS - entry * scenes.HOUR_MS) * 1000
         head = {"day": "2026-09-21", "entry": entry, "at": at, "cluster_id": "c"}
         row = {"kind": RowKind.PARTITION.value, "topic": "a", "partition": 0}
         rows = [head | row, head | {"kind": RowKind.CYCLE.value}]
         table.append("c", entry, pa.Table.from_pylist(rows, SCHEMA))
-    found.follow(table, "c", scenes.NOW_MS)
-    document = visitor_of(tmp_path, found).see("/")
+    document = visitor_of(tmp_path, Hourly(table.place, "c")).see("/")
     assert chart_labels(document) == []
     assert "On disk, by topic not known Deleted nothing in the last 24 hours" in document.text
     assert "Yet to read, by the group that binds nothing" in document.text
