@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import NamedTuple
 
 from retentiond.clock import uptime
-from retentiond.disks.broker_disks import BrokerDisks, DiskReport
+from retentiond.disks.broker_disks import BrokerDisks, DiskReport, SpaceHistory
 from retentiond.disks.freed import (
     FreedProgress,
     PendingFree,
@@ -20,21 +19,20 @@ from retentiond.disks.freed import (
     offsets_of,
     with_new_deletions,
 )
-from retentiond.disks.log_dirs import DiskReading, LogDirKey
+from retentiond.disks.log_dirs import DiskReading
 from retentiond.disks.predictions import Predictions, Remote, predict, with_predictions, with_remote
 from retentiond.errors import RetentiondError
+from retentiond.formatting import rfc3339
 from retentiond.kafka.interface import Kafka
 from retentiond.model import DeletionOutcome, Outcome, Plan, PlanRow, TopicPartition
 from retentiond.snapshot import Snapshot
-from retentiond.state.state import State, read_space, write_awaited, write_space, write_stuck
+from retentiond.state.audit import Audit
+from retentiond.state.kept import Kept, KeptFile
 from retentiond.tell.figures.group_answers import LagReport
 from retentiond.tell.lag.margins import LagReader
 
 
 class AfterActing(NamedTuple):
-    """``rows``: the plan's, with their predicted bytes."""
-
-    rows: tuple[PlanRow, ...]
     disk: DiskReport
     lag: LagReport
 
@@ -44,19 +42,18 @@ def after_acting(
     lag: LagReader,
     kafka: Kafka,
     snapshot: Snapshot,
-    plan: Plan,
     *,
-    outcomes: Sequence[DeletionOutcome],
-    awaited: Sequence[PendingFree],
-    state: State,
+    found: DisksOfCycle,
+    report: DiskReport,
+    kept_file: KeptFile,
     is_stopping: Callable[[], bool],
 ) -> AfterActing:
-    """``plan``, as it was carried out; ``awaited``: of earlier deletions, when the cycle began."""
-    found = read_disks(disks, snapshot, plan.rows, awaited)
-    report = conclude(found, awaited, plan, outcomes, state)
+    """What only Kafka can tell. ``report``: what `conclude` said of the disks."""
     if not is_stopping():  # it may wait for Kafka
-        report = with_stuck(report, disks, kafka, snapshot, found, state_dir=state.state_dir)
-    return AfterActing(found.rows, report, lag.report(kafka, snapshot, found.rows, is_stopping))
+        report = with_stuck(
+            report, disks, kafka, snapshot, reading=found.reading, kept_file=kept_file
+        )
+    return AfterActing(report, lag.report(kafka, snapshot, found.rows, is_stopping))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,29 +110,39 @@ def read_disks(
         )
 
 
+class Concluded(NamedTuple):
+    """``awaited`` and ``space``: to be kept for the next cycle."""
+
+    report: DiskReport
+    awaited: tuple[PendingFree, ...]
+    space: SpaceHistory
+
+
 def conclude(
     found: DisksOfCycle,
-    before: Sequence[PendingFree],
+    kept: Kept,
     plan: Plan,
     outcomes: Iterable[DeletionOutcome],
-    state: State,
-) -> DiskReport:
-    """Records what the deletions are to free, what earlier ones have freed, and what they have
-    yet to free. ``before``: what was awaited when the cycle began."""
-    report = found.report()
+    audit: Audit,
+) -> Concluded:
+    """Records what the deletions are to free, and what earlier ones have freed. ``plan``: as it was
+    carried out. ``kept``: by the cycle before."""
+    report, awaited, space = found.report(), kept.awaited, kept.space
     became = {each.topic_partition: each.outcome for each in outcomes}
     rows = [row for row in found.rows if row.topic_partition in became]
     deleted = [row for row in rows if became[row.topic_partition] is Outcome.DELETED]
     try:
+        now = uptime()
+        report = replace(report, until_full_s=space.seconds_until_full(report.space, now))
+        space = space.with_reading(report.space, now)
         followed = with_new_deletions(found.followed, _awaited(deleted, found, plan))
         if not plan.dry_run:
-            state.audit.record_predicted(plan.cycle_id, rows)
-        state.audit.record_freed(followed.settled)
-        if followed.awaited != before:
-            write_awaited(state.state_dir, followed.awaited)
+            audit.record_predicted(plan.cycle_id, rows)
+        audit.record_freed(followed.settled)
+        awaited = followed.awaited
     except Exception as error:  # noqa: BLE001 - see the invariant
-        return replace(report, problems=(*report.problems, _unforeseen(error)))
-    return report
+        report = replace(report, problems=(*report.problems, _unforeseen(error)))
+    return Concluded(report, awaited, space)
 
 
 def with_stuck(
@@ -143,34 +150,24 @@ def with_stuck(
     disks: BrokerDisks,
     kafka: Kafka,
     snapshot: Snapshot,
-    found: DisksOfCycle,
     *,
-    state_dir: Path,
+    reading: DiskReading,
+    kept_file: KeptFile,
 ) -> DiskReport:
     """The same with the partitions whose retention stands still, which are written down for other
     commands. It may ask Kafka, so it comes last in a cycle."""
     try:
-        report = replace(report, until_full_s=_until_full_s(disks, found.reading, state_dir))
-        report = replace(report, stuck=disks.stuck(kafka, snapshot, found.reading))
+        report = replace(report, stuck=disks.stuck(kafka, snapshot, reading))
         if report.stuck or disks.can_tell:
-            write_stuck(state_dir, report.stuck, snapshot.taken_at_ms)
+            when = f"as the daemon saw it at {rfc3339(snapshot.taken_at_ms)}"
+            kept_file.keep(
+                stuck=tuple(
+                    each._replace(sentence=f"{each.sentence} ({when})") for each in report.stuck
+                )
+            )
     except Exception as error:  # noqa: BLE001 - see the invariant
         return replace(report, problems=(*report.problems, _unforeseen(error)))
     return report
-
-
-def _until_full_s(
-    disks: BrokerDisks, reading: DiskReading, state_dir: Path
-) -> Mapping[LogDirKey, float]:
-    """For `DiskReport`. The readings of the space are stored whenever there are new ones."""
-    history, now = disks.space_history, uptime()
-    if history.readings is None:
-        history.readings = read_space(state_dir, now.boot_id)
-    before = history.readings
-    until_full_s = history.seconds_until_full(reading.space, now.ms)
-    if history.readings != before:
-        write_space(state_dir, now.boot_id, history.readings)
-    return until_full_s
 
 
 def _awaited(done: Sequence[PlanRow], found: DisksOfCycle, plan: Plan) -> list[PendingFree]:

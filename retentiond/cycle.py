@@ -5,14 +5,21 @@ from __future__ import annotations
 import math
 import time
 import uuid
-from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from threading import Event
 from typing import NamedTuple
 
 from retentiond.act.carry_out import CarriedOut, PlanExecutor, still_waiting
-from retentiond.after_acting import AfterActing, after_acting, read_disks
+from retentiond.after_acting import (
+    AfterActing,
+    Concluded,
+    DisksOfCycle,
+    after_acting,
+    conclude,
+    read_disks,
+)
 from retentiond.clock import ClockChanges, StepTimes, Stop, Stopped, seconds_since_boot
 from retentiond.config import Config
 from retentiond.decide.limits import once_settled, unless_paused, within_limits
@@ -20,7 +27,6 @@ from retentiond.decide.plan import decide
 from retentiond.decide.pressure import relief, relieved
 from retentiond.disks.broker_disks import BrokerDisks, DiskReport
 from retentiond.disks.pressure import NO_PRESSURE, LogDirRelief, Pressure
-from retentiond.errors import StateError
 from retentiond.gather.gather import gather, gather_again, get_ready
 from retentiond.gather.groups import LastCoordinators
 from retentiond.gather.offsets import under_pressure
@@ -29,20 +35,12 @@ from retentiond.kafka.interface import Kafka
 from retentiond.memory.changes import Changes, changes, known_readers, newly_seen
 from retentiond.memory.recall import recalled
 from retentiond.memory.remembered import Remembered
-from retentiond.model import Plan, PlanRow, TopicPartition, in_turn
+from retentiond.model import Plan, PlanRow, TopicPartition, in_turn, result_of
 from retentiond.snapshot import Snapshot
 from retentiond.spark.session import SparkSessions
 from retentiond.state.audit_records import cycle_record
-from retentiond.state.state import (
-    LastComplete,
-    State,
-    StoredState,
-    stored_state_of,
-    write_last_complete,
-    write_recent_disks,
-    write_under_pressure,
-    write_waiting,
-)
+from retentiond.state.kept import LastComplete
+from retentiond.state.state import State, StoredState, stored_state_of
 from retentiond.tell.figures.coverage import CoverageReader
 from retentiond.tell.figures.standing import standing
 from retentiond.tell.first_look.unseen_readers import unseen_readers
@@ -108,12 +106,12 @@ def plan_cycle(context: CycleContext, config: Config, stored: StoredState) -> Pl
         seen = changes(snapshot, stored.remembered, config.limits.settle_cycles)
         decided = _decided(context, config, stored, seen, snapshot, pressure=pressure)
         plan, snapshot = decided.plan, decided.snapshot
-        disks = read_disks(context.disks, snapshot, plan.rows, stored.awaited)
+        disks = read_disks(context.disks, snapshot, plan.rows, stored.kept.awaited)
     report = CycleReport(
         replace(plan, rows=disks.rows),
         {},
         times.seconds,
-        replace(_with_pressure(disks.report(), decided.relief, pressure), stuck=stored.stuck),
+        replace(_with_pressure(disks.report(), decided.relief, pressure), stuck=stored.kept.stuck),
         tool_options=tool_options(config.kafka),
         group_states=group_states(snapshot),
     )
@@ -148,19 +146,24 @@ def run_cycle(context: CycleContext, config: Config, state: State) -> CycleEnd:
     )
     done = executor.carry_out(plan, snapshot, decided.turns)  # verifies and deletes
     with times.step("record"):
-        _record(context, state, done, stored, pressure, turns=decided.turns)
+        with _told_if_deleted(done):
+            ended = cycle_record(done.plan, done.outcomes, context.now(), done.failure)
+            state.audit.record_cycle(ended)
+        disks = read_disks(context.disks, snapshot, done.plan.rows, stored.kept.awaited)
+        concluded = conclude(disks, stored.kept, done.plan, done.outcomes, state.audit)
+        with _told_if_deleted(done):
+            _keep(state, done, pressure, concluded, decided.turns)
         afterwards = after_acting(
             context.disks,
             context.lag,
             context.kafka,
             snapshot,
-            done.plan,
-            outcomes=done.outcomes,
-            awaited=stored.awaited,
-            state=state,
+            found=disks,
+            report=concluded.report,
+            kept_file=state.kept_file,
             is_stopping=context.stop.is_set,
         )
-    report = _report(config, snapshot, done, afterwards, times)
+    report = _report(config, snapshot, done, disks=disks, afterwards=afterwards, times=times)
     report = replace(
         report,
         disk=_with_pressure(report.disk, decided.relief, pressure),
@@ -172,10 +175,16 @@ def run_cycle(context: CycleContext, config: Config, state: State) -> CycleEnd:
 
 
 def _report(
-    config: Config, snapshot: Snapshot, done: CarriedOut, afterwards: AfterActing, times: StepTimes
+    config: Config,
+    snapshot: Snapshot,
+    done: CarriedOut,
+    *,
+    disks: DisksOfCycle,
+    afterwards: AfterActing,
+    times: StepTimes,
 ) -> CycleReport:
     return CycleReport(
-        replace(done.plan, rows=afterwards.rows),
+        replace(done.plan, rows=disks.rows),
         {each.topic_partition: each for each in done.outcomes},
         times.seconds,
         afterwards.disk,
@@ -234,9 +243,9 @@ def _disk_pressure(
     return context.disks.pressure(
         snapshot,
         config.disk_pressure,
-        stored.under_pressure,
-        stored.awaited,
-        stored.recent_disks,
+        stored.kept.under_pressure,
+        stored.kept.awaited,
+        stored.kept.recent_disks,
     )
 
 
@@ -284,7 +293,7 @@ def _decided(
 
     wanted = settled_rows(snapshot)
     eager_rows = None if pressure.eager is None else settled_rows(pressure.eager)
-    turns = stored.waiting
+    turns = stored.kept.waiting
     if pressure.log_dirs:
         wanted, snapshot, most_first = relieved(wanted, snapshot, eager_rows or wanted, pressure)
         turns = tuple(dict.fromkeys((*turns, *most_first)))
@@ -369,33 +378,37 @@ def _clock_set(clock: ClockChanges) -> str | None:
     return f"the host's clock was set {how_far} meanwhile; the next cycle decides by it"
 
 
-def _record(
-    context: CycleContext,
-    state: State,
-    done: CarriedOut,
-    stored: StoredState,
-    pressure: Pressure,
-    *,
-    turns: Sequence[TopicPartition],
-) -> None:
-    """Raises what keeps it from being recorded, unless something was deleted: that is to be told
-    all the same."""
+@contextmanager
+def _told_if_deleted(done: CarriedOut) -> Iterator[None]:
+    """Raises what fails, unless something was deleted: that is to be told all the same."""
     try:
-        ended = cycle_record(done.plan, done.outcomes, context.now(), done.failure)
-        state.audit.record_cycle(ended)
-        if not done.plan.dry_run:
-            rows = [done.plan.rows[position] for position in in_turn(done.plan.rows, turns)]
-            waiting = still_waiting(stored.waiting, rows, done.outcomes)
-            write_waiting(state.state_dir, waiting)
-        if pressure.remembered != stored.under_pressure:
-            write_under_pressure(state.state_dir, pressure.remembered)
-        if pressure.recent is not None:
-            write_recent_disks(state.state_dir, pressure.recent)
-        if ended.result == "ok":
-            last = LastComplete(ended.cluster_id, ended.planned_at_ms)
-            with suppress(StateError):  # information only: no cycle fails because of it
-                write_last_complete(state.state_dir, last)
+        yield
     except Exception as error:
         if not done.has_deleted:
             raise
         done.failure = done.failure or error
+
+
+def _keep(
+    state: State,
+    done: CarriedOut,
+    pressure: Pressure,
+    concluded: Concluded,
+    turns: Sequence[TopicPartition],
+) -> None:
+    """What the next cycle is to know."""
+    kept, plan = state.kept_file.kept, done.plan
+    waiting, last = kept.waiting, kept.last_complete
+    if not plan.dry_run:
+        rows = [plan.rows[position] for position in in_turn(plan.rows, turns)]
+        waiting = still_waiting(waiting, rows, done.outcomes)
+    if result_of(plan, done.outcomes, done.failure) == "ok":
+        last = LastComplete(plan.cluster_id, plan.planned_at_ms)
+    state.kept_file.keep(
+        waiting=waiting,
+        awaited=concluded.awaited,
+        under_pressure=pressure.remembered,
+        recent_disks=kept.recent_disks if pressure.recent is None else pressure.recent,
+        space=concluded.space,
+        last_complete=last,
+    )

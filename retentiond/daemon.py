@@ -40,7 +40,7 @@ from retentiond.reload import Reading, Reload
 from retentiond.schedule import EveryInterval, background_scheduler
 from retentiond.state.audit_file import log_bytes, oldest_entry_s
 from retentiond.state.operator_actions import read_pause
-from retentiond.state.state import State, read_held, read_last_complete, write_held
+from retentiond.state.state import State
 from retentiond.state.state_dir import usable_bytes
 from retentiond.tell import logs
 from retentiond.tell.causes import Causes, sentence_of
@@ -119,8 +119,9 @@ class Daemon:
         registry = CollectorRegistry()
         self._metrics = Metrics(registry, build_versions(), date(), clock=clock)
         self._metrics.observe_config(config)
-        self._metrics.restore(read_last_complete(config.state_dir, int(date() * 1000)))
-        self._metrics.restore_held(read_held(config.state_dir))
+        kept = state.kept_file.kept
+        self._metrics.restore(kept.complete_by(int(date() * 1000)))
+        self._metrics.restore_held(kept.held)
         figures = self._metrics.daemon
         figures.paused = self._is_paused()
         raise_open_files()
@@ -291,7 +292,7 @@ class Daemon:
         if self._is_paused():  # an operator may have paused it after the plan
             self._metrics.daemon.paused = True
         with suppress(StateError):  # information only: no cycle fails because of it
-            write_held(self._state_dir, self._metrics.held())
+            self._state.kept_file.keep(held=self._metrics.held())
         self._status.publish(report)
         self._exposition.renew()
         log_report(self._log, report, each_deletion=self._engine.config.audit.log)

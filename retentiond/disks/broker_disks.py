@@ -5,11 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
 
 import numpy as np
 
-from retentiond.clock import uptime
+from retentiond.clock import Uptime, uptime
 from retentiond.config.disk_pressure import DiskPressure
 from retentiond.disks.freed import FreedProgress, PendingFree, follow, offsets_of
 from retentiond.disks.log_dirs import (
@@ -27,7 +26,7 @@ from retentiond.disks.pressure import (
     Pressure,
     pressure,
 )
-from retentiond.disks.recent import RecentDisks, sizes_by_log_dir
+from retentiond.disks.recent import RecentDisks, StoredMapping, sizes_by_log_dir
 from retentiond.disks.stuck import (
     DiskHistory,
     Patience,
@@ -61,49 +60,56 @@ REMEMBER_INTERVAL_MS = 10 * MINUTE_MS
 """At most one reading in this time is remembered."""
 
 
-SpaceReadings: TypeAlias = "Mapping[LogDirKey, Sequence[tuple[int, int]]]"
-"""For each log directory: when it was read, in uptime, and its usable bytes then."""
-
-
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class SpaceHistory:
     """The usable bytes of each log directory in the readings of the last day, and when the
-    directory will be full if the trend goes on. A restart of the process goes on with ``readings``;
-    they are None until they are known.
+    directory will be full if the trend goes on.
 
     Retention frees many segments at once, so free space is a sawtooth, and a single tooth says
     nothing. The trend is the median of all slopes between a reading of the first half of the time
     and one of the second half (Theil and Sen's estimator, by halves). Less than an hour of
     readings gives no answer.
+
+    ``readings``: by uptime in the boot ``boot_id``.
     """
 
-    readings: SpaceReadings | None = None
+    boot_id: str = ""
+    readings: StoredMapping[LogDirKey, Sequence[tuple[int, int]]] = field(default_factory=dict)
 
     def seconds_until_full(
-        self, space: Sequence[LogDirCapacity], now_ms: int
+        self, space: Sequence[LogDirCapacity], now: Uptime
     ) -> dict[LogDirKey, float]:
-        """Only the directories that fill up; 0 for a full one. ``now_ms`` is monotonic time."""
+        """Only the directories that fill up; 0 for a full one."""
         until_full: dict[LogDirKey, float] = {}
-        # Of every directory: a broker that does not answer now may answer the next time.
-        readings: dict[LogDirKey, Sequence[tuple[int, int]]] = {
-            key: recent
-            for key, known in (self.readings or {}).items()
-            if (recent := [point for point in known if point[0] >= now_ms - DAY_MS])
-        }
+        known = self._of_the_last_day(now)
         for log_dir in space:
-            key = log_dir.key
-            points = [*readings.get(key, ())]
-            if points and now_ms - points[0][0] >= HOUR_MS:
-                taken_per_ms = -trend([*points, (now_ms, log_dir.usable_bytes)])
+            points = known.get(log_dir.key, ())
+            if points and now.ms - points[0][0] >= HOUR_MS:
+                taken_per_ms = -trend([*points, (now.ms, log_dir.usable_bytes)])
                 if taken_per_ms > 0:
-                    until_full[key] = log_dir.usable_bytes / taken_per_ms / 1000
+                    until_full[log_dir.key] = log_dir.usable_bytes / taken_per_ms / 1000
             if log_dir.is_plausible and not log_dir.usable_bytes:
-                until_full[key] = 0.0
-            if not points or now_ms - points[-1][0] >= REMEMBER_INTERVAL_MS:
-                points.append((now_ms, log_dir.usable_bytes))
-            readings[key] = points
-        self.readings = readings
+                until_full[log_dir.key] = 0.0
         return until_full
+
+    def with_reading(self, space: Sequence[LogDirCapacity], now: Uptime) -> SpaceHistory:
+        """The history with one more reading, but for directories that were remembered lately."""
+        readings = self._of_the_last_day(now)
+        for log_dir in space:
+            points = readings.get(log_dir.key, ())
+            if not points or now.ms - points[-1][0] >= REMEMBER_INTERVAL_MS:
+                readings[log_dir.key] = [*points, (now.ms, log_dir.usable_bytes)]
+        return SpaceHistory(now.boot_id, readings)
+
+    def _of_the_last_day(self, now: Uptime) -> dict[LogDirKey, Sequence[tuple[int, int]]]:
+        """The readings of every directory: a broker that does not answer now may answer the next
+        time. Those of another boot can't be dated, so they are left out."""
+        return {
+            key: recent
+            for key, known in self.readings.items()
+            if self.boot_id == now.boot_id
+            and (recent := [point for point in known if point[0] >= now.ms - DAY_MS])
+        }
 
 
 def trend(points: Sequence[tuple[int, float]]) -> float:
@@ -132,7 +138,6 @@ class BrokerDisks:
         self._history = DiskHistory()
         self._first_reading: ReadingTime | None = None
         self._record_bytes: dict[str, float] = {}
-        self.space_history = SpaceHistory()
 
     @property
     def can_tell(self) -> bool:

@@ -35,7 +35,7 @@ class Orphans(NamedTuple):
     size_bytes: int
 
 
-LogDirKey: TypeAlias = "tuple[int, str]"
+LogDirKey: TypeAlias = tuple[int, str]
 """A broker's id, and the path of a log directory."""
 
 

@@ -15,7 +15,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median_low
-from typing import NamedTuple, TypeAlias
+from typing import Annotated, Any, NamedTuple, TypeAlias, TypeVar, get_args
+
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import CoreSchema, core_schema
 
 from retentiond.clock import Uptime
 from retentiond.disks.log_dirs import LogDirCapacity, LogDirKey
@@ -30,10 +33,30 @@ broker looks at one right after the other, so only what is written in between ma
 WINDOW_MS = 10 * MINUTE_MS
 """For how long a removed segment may still be on the disk. Kafka's default is a minute."""
 
-FolderKey: TypeAlias = "tuple[str, int, bool]"
+
+class _AsPairs:
+    """Stores a mapping as a list of pairs, because a key of JSON is a text."""
+
+    def __get_pydantic_core_schema__(
+        self, mapping: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        pairs = handler.generate_schema(list[tuple[get_args(mapping)]])  # type: ignore[misc]  # known at run time only
+        stored = core_schema.plain_serializer_function_ser_schema(
+            lambda mapping: list(mapping.items()), return_schema=pairs
+        )
+        return core_schema.no_info_after_validator_function(dict, pairs, serialization=stored)
+
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+StoredMapping: TypeAlias = Annotated[Mapping[_Key, _Value], _AsPairs()]
+"""A mapping whose keys are tuples, and which is stored."""
+
+FolderKey: TypeAlias = tuple[str, int, bool]
 """Topic, partition, and whether the replica is a future one."""
 
-SizesByLogDir: TypeAlias = "Mapping[LogDirKey, Mapping[FolderKey, int]]"
+SizesByLogDir: TypeAlias = StoredMapping[LogDirKey, StoredMapping[FolderKey, int]]
 
 
 def sizes_by_log_dir(found: LogDirs) -> SizesByLogDir:
@@ -71,7 +94,7 @@ class RecentDisks:
     """
 
     boot_id: str = ""
-    uses: Mapping[LogDirKey, Sequence[LogDirUse]] = field(default_factory=dict)
+    uses: StoredMapping[LogDirKey, Sequence[LogDirUse]] = field(default_factory=dict)
     sizes: SizesByLogDir = field(default_factory=dict)
 
     def with_reading(

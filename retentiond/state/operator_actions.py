@@ -24,7 +24,7 @@ from retentiond.state.audit_file import (
     unusable,
 )
 from retentiond.state.audit_pruning import observed_ms
-from retentiond.state.state_dir import remove, write_json
+from retentiond.state.state_dir import atomic_write, remove
 
 PAUSE_NAME = "paused"
 
@@ -67,7 +67,8 @@ def read_pause(state_dir: Path) -> Pause | None:
 
 def write_pause(state_dir: Path, pause: Pause) -> None:
     """Returns once the pause is on disk. Raises `StateError`."""
-    write_json(state_dir / PAUSE_NAME, asdict(pause), ", so nothing is paused")
+    content = json.dumps(asdict(pause)).encode()
+    atomic_write(state_dir / PAUSE_NAME, content, ", so nothing is paused")
 
 
 def remove_pause(state_dir: Path) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import json
 import math
 import os
 import socket
@@ -147,14 +146,14 @@ def usable_bytes(state_dir: Path) -> float:
     return float(space.f_bavail * space.f_frsize)
 
 
-def write_json(path: Path, document: object, consequence: str) -> None:
-    """Replaces the file as a whole. Creates the directory (mode 0700) if there is none. Raises
-    `StateError`, whose sentence ends with the ``consequence``."""
+def atomic_write(path: Path, content: bytes, consequence: str) -> None:
+    """Replaces the file as a whole, on disk. Creates the directory (mode 0700) if there is none.
+    Raises `StateError`, whose sentence ends with the ``consequence``."""
     unfinished = path.with_name(f"{path.name}.new")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with unfinished.open("w", encoding="utf-8") as file:
-            json.dump(document, file)
+        with unfinished.open("wb") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         unfinished.replace(path)
@@ -164,7 +163,7 @@ def write_json(path: Path, document: object, consequence: str) -> None:
 
 
 def remove(path: Path, consequence: str) -> None:
-    """Removes the file if it exists. Raises as `write_json` does."""
+    """Removes the file if it exists. Raises as `atomic_write` does."""
     try:
         path.unlink(missing_ok=True)
     except OSError as error:

@@ -19,14 +19,15 @@ from typing import Any
 import confluent_kafka.admin
 
 import retentiond.act.carry_out
-import retentiond.after_acting
 import retentiond.cycle
 import retentiond.engine
 import retentiond.state.audit
 from retentiond.cli.main import main
+from retentiond.disks.broker_disks import BrokerDisks
 from retentiond.kafka.cluster import KafkaCluster
 from retentiond.state.audit import Audit, _GroupLists
 from retentiond.state.groups import GroupMemory
+from retentiond.state.kept import KeptFile
 from tests.faults.plain_plan import without_spark
 
 POLL_S = 0.01
@@ -81,17 +82,17 @@ STEPS = {
     "after the outcomes are written": Step(Audit, "settle", after=True),
     "before the cycle's end is recorded": Step(Audit, "record_cycle", applies=has_finished),
     "after the cycle's end is recorded": Step(Audit, "record_cycle", True, has_finished),
-    "before it is recorded who waits": Step(retentiond.cycle, "write_waiting"),
-    "before it is recorded that it was complete": Step(retentiond.cycle, "write_last_complete"),
-    "before the disks are looked at": Step(retentiond.after_acting, "read_disks"),
-    "after the disks are looked at": Step(retentiond.after_acting, "read_disks", after=True),
-    "before what deletions freed is concluded": Step(retentiond.after_acting, "conclude"),
+    "before the disks are looked at": Step(retentiond.cycle, "read_disks"),
+    "after the disks are looked at": Step(retentiond.cycle, "read_disks", after=True),
+    "before what deletions freed is concluded": Step(retentiond.cycle, "conclude"),
     "before it is recorded what deletions will free": Step(Audit, "record_predicted"),
     "after it is recorded what deletions will free": Step(Audit, "record_predicted", after=True),
     "before what deletions freed is recorded": Step(Audit, "record_freed"),
     "after what deletions freed is recorded": Step(Audit, "record_freed", after=True),
-    "after what deletions freed is concluded": Step(retentiond.after_acting, "conclude", True),
-    "before it is looked what is stuck": Step(retentiond.after_acting, "with_stuck"),
+    "after what deletions freed is concluded": Step(retentiond.cycle, "conclude", True),
+    "before it is recorded who waits": Step(KeptFile, "keep"),
+    "after it is recorded who waits": Step(KeptFile, "keep", after=True),
+    "before it is looked what is stuck": Step(BrokerDisks, "stuck"),
     "before old entries of the audit log go": Step(Audit, "prune"),
     "while old entries of the audit log go": Step(retentiond.state.audit, "prune_step", after=True),
     "after old entries of the audit log are gone": Step(Audit, "prune", after=True),

@@ -13,25 +13,22 @@ from typing import Any, cast
 import pytest
 
 from retentiond import after_acting, cycle
+from retentiond.after_acting import Concluded, DisksOfCycle, conclude
 from retentiond.clock import Uptime
 from retentiond.config import Config
 from retentiond.cycle import CycleContext, plan_cycle, run_cycle
-from retentiond.disks.broker_disks import BrokerDisks, DiskReport
+from retentiond.disks.broker_disks import BrokerDisks
 from retentiond.disks.log_dirs import DiskReading, LogDirCapacity, LogDirKey
 from retentiond.disks.stuck import Stuck
+from retentiond.errors import StateError
 from retentiond.formatting import rfc3339
 from retentiond.gather.groups import LastCoordinators
 from retentiond.kafka.interface import LogDir, LogDirs, Replica
-from retentiond.model import Failure, TopicPartition
+from retentiond.model import Failure, Plan, TopicPartition
 from retentiond.spark.session import SparkSessions
 from retentiond.state.audit_records import read_deletions
-from retentiond.state.state import (
-    AWAITED_NAME,
-    STUCK_NAME,
-    open_state,
-    read_awaited,
-    read_stored_state,
-)
+from retentiond.state.kept import KEPT_NAME, KeptFile, read_kept
+from retentiond.state.state import open_state, read_stored_state
 from retentiond.tell.report import CycleReport
 from tests.faults import plain_plan
 from tests.support.fakes import FakeCluster
@@ -137,7 +134,7 @@ def test_what_is_freed_is_told_by_the_cycle_that_sees_it_and_kept_with_the_delet
     assert run.cycle(40).disk.freed_bytes == {"orders": 8000}
     assert run.audited() == [(8000, 8000)]
     assert run.cycle(40).disk.freed_bytes == {}
-    assert read_awaited(run.state_dir) == ()
+    assert read_kept(run.state_dir).awaited == ()
 
 
 def test_what_an_earlier_deletion_will_free_is_not_predicted_again(run: Run) -> None:
@@ -182,28 +179,31 @@ def test_a_bug_on_the_disks_side_keeps_nothing_from_being_deleted(
     assert "ZeroDivisionError" in report.disk.problems[0]
 
 
-@pytest.mark.parametrize("content", ["", "{", "[[1]]", '[["c", ["t", 0, 1], "id"]]', "3"])
-def test_a_file_of_awaited_bytes_that_is_damaged_is_as_good_as_none(run: Run, content: str) -> None:
+def test_a_deletion_that_is_no_longer_awaited_has_no_known_bytes(run: Run) -> None:
     run.cycle(40)
-    (run.state_dir / AWAITED_NAME).write_text(content)
+    (run.state_dir / KEPT_NAME).write_text("{")
     run.kafka.check()
     assert run.cycle(40).disk.freed_bytes == {}
     assert run.audited() == [(8000, None)]
 
 
-def test_a_file_of_awaited_bytes_that_can_not_be_written_is_told(run: Run) -> None:
+def test_a_cycle_whose_awaited_bytes_can_not_be_written_has_failed_and_tells_what_it_did(
+    run: Run,
+) -> None:
     run.cycle(0)
-    (run.state_dir / f"{AWAITED_NAME}.new").mkdir()
+    (run.state_dir / f"{KEPT_NAME}.new").mkdir()
     report = run.cycle(40)
     assert run.kafka.partition("orders").log_start == 40
-    (problem,) = report.disk.problems
-    assert "can't be written" in problem
+    assert (report.result, report.records_deleted) == ("failed", 40)
+    assert "can't be written" in str(report.failure)
+    with pytest.raises(StateError, match="can't be written"):
+        run.cycle(40)
 
 
 def test_a_dry_run_awaits_nothing(run: Run) -> None:
     run.config = run.config.model_copy(update={"dry_run": True})
     assert run.cycle(40).answers.frees.local == 8000
-    assert not (run.state_dir / AWAITED_NAME).exists()
+    assert read_kept(run.state_dir).awaited == ()
 
 
 def test_an_overdue_retention_is_told_once_the_log_start_has_stood_for_long(run: Run) -> None:
@@ -229,13 +229,11 @@ def test_a_cycle_that_is_to_end_does_not_look_for_what_is_stuck(
     monkeypatch.setattr(run.disks, "stuck", asks)
     assert run.cycle(0).disk.problems != ()
 
-    concluded = after_acting.conclude
-
-    def conclude(*found: Any) -> DiskReport:
+    def conclude_and_stop(*found: Any) -> Concluded:
         run.stop.set()
-        return concluded(*found)
+        return conclude(*found)
 
-    monkeypatch.setattr(after_acting, "conclude", conclude)
+    monkeypatch.setattr(cycle, "conclude", conclude_and_stop)
     assert run.cycle(0).disk.problems == ()
 
 
@@ -263,19 +261,21 @@ def test_what_the_daemon_found_stuck_is_told_by_another_process_until_it_is_not(
     run.cycle(95)
     run.cycle(95)
     assert told_by_another() == ()
-    assert not (run.state_dir / STUCK_NAME).exists()
+    assert read_kept(run.state_dir).stuck == ()
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"at_ms": 1}', '{"at_ms": "x", "stuck": [[1]]}'])
-def test_a_file_of_what_is_stuck_that_is_damaged_is_as_good_as_none(run: Run, content: str) -> None:
+def test_what_is_stuck_and_can_not_be_written_is_told(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep = KeptFile.keep
+
+    def only_others(file: KeptFile, **values: Any) -> None:
+        if "stuck" in values:
+            raise StateError("cycle.json can't be written")
+        keep(file, **values)
+
+    monkeypatch.setattr(KeptFile, "keep", only_others)
     run.cycle(0)
-    (run.state_dir / STUCK_NAME).write_text(content)
-    assert run.plan(0).disk.stuck == ()
-
-
-def test_a_file_of_what_is_stuck_that_can_not_be_written_is_told(run: Run) -> None:
-    run.cycle(0)
-    (run.state_dir / f"{STUCK_NAME}.new").mkdir()
     run.kafka.advance(2 * 7 * 24 * 3_600_000)
     for _ in range(3):
         run.kafka.advance(5 * 60_000)
@@ -301,7 +301,12 @@ def test_when_a_disk_is_full_is_told_right_after_a_restart(
     def until_full_s(usable: int) -> Mapping[LogDirKey, float]:
         """Of a process that has just been started."""
         reading = DiskReading(space=(LogDirCapacity(1, "/kafka", 10_000, usable),))
-        return after_acting._until_full_s(BrokerDisks(), reading, tmp_path)
+        plan = Plan("c", "cluster-a", 0, dry_run=True, complete=True, problems=(), rows=())
+        with open_state(tmp_path) as state:
+            kept = state.kept_file.kept
+            done = conclude(DisksOfCycle((), reading), kept, plan, (), state.audit)
+            state.kept_file.keep(space=done.space)
+        return done.report.until_full_s
 
     assert until_full_s(1000) == {}
     now_ms = 3_600_000

@@ -35,8 +35,9 @@ from retentiond.state.audit import Audit
 from retentiond.state.audit_file import AUDIT_NAME
 from retentiond.state.audit_records import CycleRecord, read_deletions
 from retentiond.state.groups import GroupMemory
+from retentiond.state.kept import KeptFile, LastComplete, read_kept
 from retentiond.state.operator_actions import Pause, write_pause
-from retentiond.state.state import LastComplete, State, open_state, read_last_complete, read_waiting
+from retentiond.state.state import State, open_state
 from retentiond.tell.report import CycleReport
 from tests.faults import plain_plan
 from tests.support import oracle
@@ -171,7 +172,7 @@ def test_a_trial_is_planned_beside_what_is_deleted_and_takes_nothing_from_it(
     assert (report.result, report.undone) == ("ok", ())
     with open_state(tmp_path / "state") as state:
         assert [each.row.topic for each in read_deletions(state.state_dir)] == ["views"]
-        assert read_waiting(state.state_dir) == ()
+        assert state.kept_file.kept.waiting == ()
     (cycle_record,) = read_cycles(tmp_path / "state")
     assert (cycle_record.result, cycle_record.not_attempted) == ("ok", 0)
 
@@ -391,7 +392,7 @@ def test_what_can_not_be_read_in_time_at_all_is_left_and_told_and_the_others_are
     assert {outcomes[at] for at in outcomes.keys() - {*large}} == {Outcome.DELETED}
     assert report.result == "incomplete"
     assert all("longer than 5.0 s" in str(report.outcomes[at].error) for at in large)
-    assert {*read_waiting(tmp_path / "state")} == {*large}
+    assert {*read_kept(tmp_path / "state").waiting} == {*large}
 
 
 def test_a_topic_as_large_as_one_that_can_not_be_read_in_time_is_not_tried(tmp_path: Path) -> None:
@@ -452,7 +453,7 @@ def test_a_slice_that_can_not_be_read_again_waits_and_the_next_one_goes_on(
         "views": (Outcome.NOT_ATTEMPTED, "nobody answers"),
         "zones": (Outcome.DELETED, None),
     }
-    assert read_waiting(tmp_path / "state") == (TopicPartition("views", 0),)
+    assert read_kept(tmp_path / "state").waiting == (TopicPartition("views", 0),)
 
 
 def test_each_slice_is_intended_requested_and_settled_before_the_next_is_read(
@@ -826,7 +827,7 @@ def test_a_cycle_that_fails_after_it_has_deleted_tells_what_it_did(
     assert _results(tmp_path) == ["failed"]
     (recorded,) = read_cycles(tmp_path / "state")
     assert recorded.error == f"{type(error).__name__}: {error}"
-    assert read_waiting(tmp_path / "state") == (TopicPartition("views", 0),)
+    assert read_kept(tmp_path / "state").waiting == (TopicPartition("views", 0),)
 
 
 def test_a_deletion_whose_outcome_can_not_be_recorded_is_told(
@@ -841,13 +842,13 @@ def test_a_cycle_that_can_not_be_recorded_tells_what_it_did(
     kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full = StateError("the disk is full")
-    monkeypatch.setattr(cycle, "write_waiting", lambda *_: raise_(full))
+    monkeypatch.setattr(KeptFile, "keep", lambda *_, **__: raise_(full))
     report = run(kafka, tmp_path)
     assert (report.result, report.failure, report.records_deleted) == ("failed", full, 7)
 
 
 def last_complete(folder: Path, now_ms: int) -> LastComplete | None:
-    return read_last_complete(folder / "state", now_ms)
+    return read_kept(folder / "state").complete_by(now_ms)
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
@@ -867,7 +868,8 @@ def test_a_complete_cycle_is_remembered_and_one_that_is_not_changes_nothing(
 def test_a_cycle_that_could_not_be_recorded_was_not_complete(
     kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cycle, "write_waiting", lambda *_: raise_(StateError("the disk is full")))
+    full = StateError("the disk is full")
+    monkeypatch.setattr(KeptFile, "keep", lambda *_, **__: raise_(full))
     assert run(kafka, tmp_path).result == "failed"
     assert last_complete(tmp_path, kafka.now_ms) is None
 

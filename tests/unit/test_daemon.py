@@ -24,8 +24,8 @@ from retentiond.errors import (
     StateReplaced,
 )
 from retentiond.model import DeletionOutcome, Outcome, Reason
+from retentiond.state.kept import KeptFile, LastComplete
 from retentiond.state.operator_actions import Pause, remove_pause, write_pause
-from retentiond.state.state import LastComplete, write_last_complete
 from retentiond.tell import logs
 from retentiond.tell.metrics.registry import Metrics
 from retentiond.tell.report import CycleReport, figures
@@ -397,7 +397,7 @@ def test_a_restart_does_not_forget_the_last_complete_cycle(tmp_path: Path) -> No
         return dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
 
     last = "retentiond_last_complete_cycle_timestamp_seconds"
-    write_last_complete(tmp_path, LastComplete("cluster-a", 1_500))
+    KeptFile(tmp_path).keep(last_complete=LastComplete("cluster-a", 1_500))
     before_s = time.time()
 
     def play(bench: Bench) -> None:

@@ -19,6 +19,7 @@ from retentiond.memory.remembered import are_forgotten
 from retentiond.memory.seen import Rows, listed
 from retentiond.model import CAUSED_BY_A_GROUP, Plan, Reason, TopicPartition, Verdict
 from retentiond.snapshot import NOWHERE, Flags, GroupCondition, Integers, Snapshot
+from retentiond.state.kept import Held
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +97,6 @@ def _are_excluded(snapshot: Snapshot, readers: Readers, rows: Rows) -> Flags:
     return is_excluded
 
 
-HeldFor = Mapping[TopicPartition, Mapping[Reason, float]]
-"""For how many seconds partitions have been held, by reason."""
-
-
 class _Hold(NamedTuple):
     """Since when a partition is held for a reason, in monotonic seconds, and which group is the
     cause now; None if no group is, or none is known yet."""
@@ -114,18 +111,20 @@ class HeldSince:
     def __init__(self) -> None:
         self._holds: dict[TopicPartition, dict[Reason, _Hold]] = {}
 
-    def restore(self, held: HeldFor, now_s: float) -> None:
+    def restore(self, held: Iterable[Held], now_s: float) -> None:
         """Goes on from what an earlier process has observed."""
-        self._holds = {
-            at: {reason: _Hold(now_s - seconds, None) for reason, seconds in reasons.items()}
-            for at, reasons in held.items()
-        }
+        self._holds = {}
+        for topic, reason, seconds, partitions in held:
+            for partition in partitions:
+                reasons = self._holds.setdefault(TopicPartition(topic, partition), {})
+                reasons[reason] = _Hold(now_s - seconds, None)
 
-    def held(self, now_s: float) -> HeldFor:
-        return {
-            at: {reason: now_s - hold.since_s for reason, hold in reasons.items()}
-            for at, reasons in self._holds.items()
-        }
+    def held(self, now_s: float) -> tuple[Held, ...]:
+        alike: defaultdict[tuple[str, Reason, float], list[int]] = defaultdict(list)
+        for (topic, partition), reasons in self._holds.items():
+            for reason, hold in reasons.items():
+                alike[topic, reason, round(now_s - hold.since_s, 1)].append(partition)
+        return tuple(Held(*key, tuple(partitions)) for key, partitions in alike.items())
 
     def add(self, plan: Plan, now_s: float) -> None:
         """Adds a plan. ``now_s`` is monotonic time.

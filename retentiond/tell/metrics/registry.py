@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from prometheus_client.core import Metric
@@ -11,8 +11,8 @@ from prometheus_client.registry import Collector, CollectorRegistry
 
 from retentiond.config import Config
 from retentiond.kafka.interface import LOOK_TO_REQUEST, THROTTLED
-from retentiond.state.state import LastComplete
-from retentiond.tell.figures.standing import HeldFor, HeldSince
+from retentiond.state.kept import Held, LastComplete
+from retentiond.tell.figures.standing import HeldSince
 from retentiond.tell.metrics import daemon as daemon_metrics
 from retentiond.tell.metrics.cycle import CYCLE_METRICS, CycleFigures, Totals
 from retentiond.tell.metrics.daemon import DAEMON_METRICS, OBSERVED, DaemonFigures
@@ -72,11 +72,11 @@ class Metrics(Collector):
         if not self._of_last_cycle:
             self.daemon.dry_run = config.dry_run
 
-    def restore_held(self, held: HeldFor) -> None:
+    def restore_held(self, held: Iterable[Held]) -> None:
         """Goes on from the holds that an earlier process has observed."""
         self._held_since.restore(held, self._clock())
 
-    def held(self) -> HeldFor:
+    def held(self) -> tuple[Held, ...]:
         return self._held_since.held(self._clock())
 
     def observe_failure(self) -> None:

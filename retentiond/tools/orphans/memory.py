@@ -17,7 +17,7 @@ from typing import Any
 
 from retentiond.clock import Uptime
 from retentiond.errors import StateError
-from retentiond.state.state_dir import write_json
+from retentiond.state.state_dir import atomic_write
 from retentiond.tools.orphans.broker_process import BrokerLogDirs
 from retentiond.tools.orphans.folder import PartitionFolder
 
@@ -82,7 +82,7 @@ class OrphanMemoryFile:
             "observed": _rows(memory.observed_ms, "observed_ms"),
             "looked_at": memory.looked_at,
         }
-        write_json(self._path, document, "; choose another --state-dir")
+        atomic_write(self._path, json.dumps(document).encode(), "; choose another --state-dir")
 
     @contextmanager
     def locked(self) -> Iterator[None]:

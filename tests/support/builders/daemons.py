@@ -24,6 +24,7 @@ from retentiond.errors import ConfigError
 from retentiond.model import DeletionOutcome
 from retentiond.reload import Reading
 from retentiond.schedule import EveryInterval
+from retentiond.state.kept import KeptFile
 from retentiond.state.state import State
 from retentiond.tell import logs
 from retentiond.tell.report import CycleReport
@@ -152,11 +153,13 @@ class Bench:
         self.while_made: Callable[[], None] = lambda: None  # beside the next engine's making
         self.error: BaseException | None = None  # what went wrong in the play
         self.scheduler = FakeScheduler(lambda: self._play(play, end))
+        kept_file = KeptFile(config.state_dir)
         with structlog.testing.capture_logs() as self.log:
             self.daemon = Daemon(
                 config,
                 self._read,
-                cast(State, None),  # the fake engine asks nothing of it
+                # The fake engine asks nothing of it.
+                State(config.state_dir, cast(Any, None), cast(Any, None), kept_file),
                 files=FilesOfBench(self),
                 make_engine=cast(Any, self._engine),  # it stands in for an `Engine`
                 make_scheduler=lambda: self.scheduler,

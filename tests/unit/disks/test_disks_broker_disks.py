@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -12,11 +11,10 @@ from retentiond.clock import Uptime
 from retentiond.config.disk_pressure import DiskPressure
 from retentiond.disks import broker_disks
 from retentiond.disks.broker_disks import BrokerDisks, SpaceHistory, trend
-from retentiond.disks.log_dirs import LogDirCapacity
+from retentiond.disks.log_dirs import LogDirCapacity, LogDirKey
 from retentiond.disks.recent import RecentDisks
 from retentiond.kafka.interface import LogDirs
 from retentiond.kafka.log_dirs import NOT_YET
-from retentiond.state.state import read_space, write_space
 from tests.support.builders.gather_worlds import config as policy
 from tests.support.builders.gather_worlds import entry, healthy, snapshot
 from tests.support.fakes import FakeCluster
@@ -29,82 +27,88 @@ def space(usable: int) -> list[LogDirCapacity]:
     return [LogDirCapacity(*AT, 10_000, usable)]
 
 
+class Space:
+    """The history of one boot."""
+
+    def __init__(self) -> None:
+        self.history = SpaceHistory()
+
+    def until_full(
+        self, space: list[LogDirCapacity], at_ms: int, boot_id: str = "this-boot"
+    ) -> dict[LogDirKey, float]:
+        now = Uptime(boot_id, at_ms)
+        until_full = self.history.seconds_until_full(space, now)
+        self.history = self.history.with_reading(space, now)
+        return until_full
+
+
 def test_it_goes_on_as_it_did() -> None:
-    history = SpaceHistory()
-    assert history.seconds_until_full(space(1000), 0) == {}
-    assert history.seconds_until_full(space(950), HOUR_MS // 2) == {}  # too short to tell
-    assert history.seconds_until_full(space(900), HOUR_MS) == {AT: 9 * 3600}
+    disks = Space()
+    assert disks.until_full(space(1000), 0) == {}
+    assert disks.until_full(space(950), HOUR_MS // 2) == {}  # too short to tell
+    assert disks.until_full(space(900), HOUR_MS) == {AT: 9 * 3600}
 
 
 def test_one_that_does_not_fill_has_no_end() -> None:
-    history = SpaceHistory()
-    history.seconds_until_full(space(1000), 0)
-    assert history.seconds_until_full(space(1000), HOUR_MS) == {}
-    assert history.seconds_until_full(space(1500), 2 * HOUR_MS) == {}
+    disks = Space()
+    disks.until_full(space(1000), 0)
+    assert disks.until_full(space(1000), HOUR_MS) == {}
+    assert disks.until_full(space(1500), 2 * HOUR_MS) == {}
 
 
 def test_one_that_is_full_stays_so_though_nothing_is_written_any_more() -> None:
-    history = SpaceHistory()
+    disks = Space()
     for hour in range(30):
-        assert history.seconds_until_full(space(0), hour * HOUR_MS) == {AT: 0}
+        assert disks.until_full(space(0), hour * HOUR_MS) == {AT: 0}
     contradiction = [LogDirCapacity(*AT, 0, 0)]
-    assert history.seconds_until_full(contradiction, 31 * HOUR_MS) == {}
+    assert disks.until_full(contradiction, 31 * HOUR_MS) == {}
 
 
 def test_only_the_last_day_counts() -> None:
-    history = SpaceHistory()
+    disks = Space()
     usable = 100_000
     for hour in range(24):
         usable -= 1000
-        history.seconds_until_full(space(usable), hour * HOUR_MS)
+        disks.until_full(space(usable), hour * HOUR_MS)
     for hour in range(24, 49):
         usable -= 10
-        full = history.seconds_until_full(space(usable), hour * HOUR_MS)
+        full = disks.until_full(space(usable), hour * HOUR_MS)
     assert full == {AT: usable * 24 * 3600 / 240}
 
 
 def test_a_reading_that_failed_forgets_nothing() -> None:
-    history = SpaceHistory()
-    history.seconds_until_full(space(1000), 0)
-    assert history.seconds_until_full([], HOUR_MS) == {}
-    assert history.seconds_until_full(space(500), 2 * HOUR_MS) == {AT: 2 * 3600}
+    disks = Space()
+    disks.until_full(space(1000), 0)
+    assert disks.until_full([], HOUR_MS) == {}
+    assert disks.until_full(space(500), 2 * HOUR_MS) == {AT: 2 * 3600}
 
 
 def test_a_broker_that_does_not_answer_is_not_forgotten_while_others_do() -> None:
-    history, elsewhere = SpaceHistory(), LogDirCapacity(2, "/kafka", 10_000, 1000)
-    history.seconds_until_full([*space(1000), elsewhere], 0)
-    assert history.seconds_until_full([elsewhere], HOUR_MS) == {}
-    full = history.seconds_until_full([*space(500), elsewhere], 2 * HOUR_MS)
-    assert full == {AT: 2 * 3600}
+    disks, elsewhere = Space(), LogDirCapacity(2, "/kafka", 10_000, 1000)
+    disks.until_full([*space(1000), elsewhere], 0)
+    assert disks.until_full([elsewhere], HOUR_MS) == {}
+    assert disks.until_full([*space(500), elsewhere], 2 * HOUR_MS) == {AT: 2 * 3600}
 
 
 def test_a_directory_that_is_gone_for_a_day_is_forgotten() -> None:
-    history, elsewhere = SpaceHistory(), LogDirCapacity(2, "/kafka", 10_000, 1000)
-    history.seconds_until_full([*space(1000), elsewhere], 0)
-    history.seconds_until_full([elsewhere], 25 * HOUR_MS)
-    assert history.readings == {elsewhere.key: [(25 * HOUR_MS, 1000)]}
+    disks, elsewhere = Space(), LogDirCapacity(2, "/kafka", 10_000, 1000)
+    disks.until_full([*space(1000), elsewhere], 0)
+    disks.until_full([elsewhere], 25 * HOUR_MS)
+    assert disks.history.readings == {elsewhere.key: [(25 * HOUR_MS, 1000)]}
 
 
-def test_a_restart_goes_on_with_the_stored_readings(tmp_path: Path) -> None:
-    before = SpaceHistory()
-    before.seconds_until_full(space(1000), 0)
-    write_space(tmp_path, "this-boot", before.readings or {})
-    after = SpaceHistory(read_space(tmp_path, "this-boot"))
-    assert after.seconds_until_full(space(900), HOUR_MS) == {AT: 9 * 3600}
+def test_one_reading_in_ten_minutes_is_remembered() -> None:
+    disks = Space()
+    for at_ms in (0, 300_000, 599_999, 600_000):
+        disks.until_full(space(1000), at_ms)
+    assert disks.history.readings == {AT: [(0, 1000), (600_000, 1000)]}
 
 
-def test_readings_of_another_boot_can_not_be_dated(tmp_path: Path) -> None:
-    write_space(tmp_path, "an-earlier-boot", {AT: [(0, 1000)]})
-    assert read_space(tmp_path, "this-boot") == {}
-
-
-@pytest.mark.parametrize(
-    "text", ["", "{}", "[]", '["this-boot", [1]]', '["this-boot", [[1, 2, [3]]]]']
-)
-def test_stored_readings_that_can_not_be_understood_are_none(tmp_path: Path, text: str) -> None:
-    assert read_space(tmp_path, "this-boot") == {}
-    (tmp_path / "space.json").write_text(text)
-    assert read_space(tmp_path, "this-boot") == {}
+def test_readings_of_another_boot_can_not_be_dated() -> None:
+    disks = Space()
+    disks.until_full(space(1000), 0, "an-earlier-boot")
+    assert disks.until_full(space(500), HOUR_MS) == {}
+    assert disks.history.readings == {AT: [(HOUR_MS, 500)]}
 
 
 def sawtooth(fall: int, rise: int, steps: int = 144) -> list[tuple[int, int]]:
