@@ -10,89 +10,52 @@ from tests.support.brokers.deleting import ASKS, RECORDS, Bench
 pytestmark = pytest.mark.broker
 
 
-def test_a_group_that_is_reset_meanwhile_keeps_its_records(bench: Bench, topic_name: str) -> None:
-    name = bench.topic(topic_name)
-    bench.driver.commit(topic_name, {(name, 0): 9})
-    code, shown = bench.on_a_terminal(
-        *("--topic", name, "--to-committed", topic_name),
-        answers=["y", "n"],
-        meanwhile=lambda: bench.driver.commit(topic_name, {(name, 0): 5}),
-    )
-    first, second, _ = shown.split(ASKS)
-    assert first.endswith("Delete 9 records from 1 partition? ")
-    assert "not all that was shown may still be deleted, and nothing has been" in second
-    assert second.endswith("Delete 5 records from 1 partition? ")
-    assert code == 1
-    assert bench.log_starts(name) == [0]
+DELETES_GROUP: None = None
 
 
-def test_what_is_shown_anew_is_deleted_once_it_is_agreed_to(bench: Bench, topic_name: str) -> None:
-    name = bench.topic(topic_name)
-    bench.driver.commit(topic_name, {(name, 0): 9})
-    code, _ = bench.on_a_terminal(
-        *("--topic", name, "--to-committed", topic_name),
-        answers=["y", "y"],
-        meanwhile=lambda: bench.driver.commit(topic_name, {(name, 0): 5}),
-    )
-    assert code == 0
-    assert bench.log_starts(name) == [5]
-
-
-def test_what_was_typed_before_a_question_does_not_answer_it(bench: Bench, topic_name: str) -> None:
-    """As by a key that is pressed twice."""
-    name = bench.topic(topic_name)
-    bench.driver.commit(topic_name, {(name, 0): 9})
-    code, shown = bench.on_a_terminal(
-        *("--topic", name, "--to-committed", topic_name),
-        answers=["y\ny", "n"],
-        meanwhile=lambda: bench.driver.commit(topic_name, {(name, 0): 5}),
-    )
-    assert (code, shown.count(ASKS)) == (1, 2)
-    assert bench.log_starts(name) == [0]
-
-
-def test_a_group_that_is_reset_to_the_beginning_ends_the_command_with_1(
-    bench: Bench, topic_name: str
+@pytest.mark.parametrize(
+    ("committed", "meanwhile", "answers", "code", "asked", "log_start", "said"),
+    [
+        # It is reset: what was shown no longer holds, and is asked for again.
+        (9, 5, ["y", "n"], 1, [9, 5], 0, "not all that was shown may still be deleted, and noth"),
+        (9, 5, ["y", "y"], 0, [9, 5], 5, ""),
+        # A key that is pressed twice does not answer the second question.
+        (9, 5, ["y\ny", "n"], 1, [9, 5], 0, ""),
+        (9, 0, ["y"], 1, [9], 0, "-0  error: no longer: nothing to delete: it begins at 0, and 0"),
+        (9, DELETES_GROUP, ["y"], 2, [9], 0, "has no commit that you may see; nothing was deleted"),
+        # It goes on: no more goes than was shown.
+        (4, 9, ["y"], 0, [4], 4, ""),
+    ],
+)
+def test_what_a_group_does_meanwhile(  # noqa: PLR0917  # the columns of a table
+    bench: Bench,
+    topic_name: str,
+    committed: int,
+    meanwhile: int | None,
+    answers: list[str],
+    code: int,
+    asked: list[int],
+    log_start: int,
+    said: str,
 ) -> None:
     name = bench.topic(topic_name)
-    bench.driver.commit(topic_name, {(name, 0): 9})
-    code, shown = bench.on_a_terminal(
-        *("--topic", name, "--to-committed", topic_name),
-        answers=["y"],
-        meanwhile=lambda: bench.driver.commit(topic_name, {(name, 0): 0}),
+    bench.driver.commit(topic_name, {(name, 0): committed})
+
+    def happens() -> None:
+        if meanwhile is None:
+            bench.driver.delete_group(topic_name)
+        else:
+            bench.driver.commit(topic_name, {(name, 0): meanwhile})
+
+    ended, shown = bench.on_a_terminal(
+        *("--topic", name, "--to-committed", topic_name), answers=answers, meanwhile=happens
     )
-    assert (code, shown.count(ASKS)) == (1, 1)
-    assert f"{name}-0  error: no longer: nothing to delete: it begins at 0, and 0" in shown
-    assert bench.log_starts(name) == [0]
-
-
-def test_a_group_that_is_deleted_meanwhile_refuses_everything(
-    bench: Bench, topic_name: str
-) -> None:
-    name = bench.topic(topic_name)
-    bench.driver.commit(topic_name, {(name, 0): 9})
-    code, shown = bench.on_a_terminal(
-        *("--topic", name, "--to-committed", topic_name),
-        answers=["y"],
-        meanwhile=lambda: bench.driver.delete_group(topic_name),
-    )
-    assert code == 2
-    assert f"group '{topic_name}' has no commit that you may see; nothing was deleted" in shown
-    assert bench.log_starts(name) == [0]
-
-
-def test_a_group_that_commits_further_meanwhile_deletes_no_more_than_was_shown(
-    bench: Bench, topic_name: str
-) -> None:
-    name = bench.topic(topic_name)
-    bench.driver.commit(topic_name, {(name, 0): 4})
-    code, shown = bench.on_a_terminal(
-        *("--topic", name, "--to-committed", topic_name),
-        answers=["y"],
-        meanwhile=lambda: bench.driver.commit(topic_name, {(name, 0): 9}),
-    )
-    assert (code, shown.count(ASKS)) == (0, 1)
-    assert bench.log_starts(name) == [4]
+    *questions, _ = shown.split(ASKS)
+    assert [question.rpartition("Delete ")[2] for question in questions] == [
+        f"{records} records from 1 partition? " for records in asked
+    ]
+    assert said in shown
+    assert (ended, bench.log_starts(name)) == (code, [log_start])
 
 
 def test_the_high_watermark_is_the_one_that_was_shown(bench: Bench, topic_name: str) -> None:

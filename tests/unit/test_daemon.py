@@ -44,7 +44,6 @@ def failing(error: Exception) -> Step:
 
 
 NO_KAFKA = failing(KafkaUnavailable("kafka:9092 can't be asked"))
-NO_SPARK = failing(SparkUnavailable("Spark can't be started"))
 
 
 def test_the_first_cycle_is_due_at_once_and_then_every_interval() -> None:
@@ -169,31 +168,32 @@ def test_what_an_earlier_run_left_open_is_said_when_it_is_settled() -> None:
     ]
 
 
-def test_after_a_failure_the_next_try_comes_soon_and_then_ever_later() -> None:
-    delays: list[float] = []
-    live(lambda bench: delays.extend(bench.retry_delay_s(NO_KAFKA) for _ in range(9)))
-    assert delays == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+SUCCESS = None
 
 
-def test_the_next_try_is_never_later_than_the_interval() -> None:
-    delays: list[float] = []
-    live(
-        lambda bench: delays.extend(bench.retry_delay_s(NO_KAFKA) for _ in range(4)),
-        settings(schedule={"interval": "3s"}),
-    )
-    assert delays == [1, 2, 3, 3]
-
-
-def test_after_a_success_the_next_failure_starts_from_the_shortest_delay() -> None:
-    delays: list[float] = []
+@pytest.mark.parametrize(
+    ("interval", "cycles", "delays"),
+    [
+        ("60s", [NO_KAFKA] * 9, [1, 2, 4, 8, 16, 32, 60, 60, 60]),
+        ("3s", [NO_KAFKA] * 4, [1, 2, 3, 3]),
+        ("60s", [NO_KAFKA, NO_KAFKA, NO_KAFKA, SUCCESS, NO_KAFKA], [1, 2, 4, 1]),
+    ],
+    ids=["ever later", "never later than the interval", "from the shortest after a success"],
+)
+def test_after_a_failure_the_next_try_comes_soon(
+    interval: str, cycles: list[Step | None], delays: list[float]
+) -> None:
+    found: list[float] = []
 
     def play(bench: Bench) -> None:
-        delays.extend(bench.retry_delay_s(NO_KAFKA) for _ in range(3))
-        bench.tick(report)
-        delays.append(bench.retry_delay_s(NO_KAFKA))
+        for cycle in cycles:
+            if cycle is SUCCESS:
+                bench.tick(report)
+            else:
+                found.append(bench.retry_delay_s(cycle))
 
-    live(play)
-    assert delays == [1, 2, 4, 1]
+    live(play, settings(schedule={"interval": interval}))
+    assert found == delays
 
 
 def test_a_success_does_not_hurry_the_next_cycle() -> None:
@@ -230,67 +230,48 @@ def test_a_failure_is_said_once_and_not_for_each_try() -> None:
     ]
 
 
-def test_another_kind_of_failure_is_said_again() -> None:
+NO_ANSWER, NO_SPARK = KafkaUnavailable("no answer"), SparkUnavailable("no Spark")
+NO_JAVA, BAD_SETTING = SparkUnavailable("no Java"), SparkUnavailable("bad setting")
+EXPIRED, REFUSED = (KafkaUnavailable(f"it is {kind}", kind=kind) for kind in ("expired", "refused"))
+SILENT, SLOWER = KafkaUnavailable("silent for 3 s"), KafkaUnavailable("silent for 4 s")
+NONE = None
+
+
+@pytest.mark.parametrize(
+    ("failures", "said"),
+    [
+        # Another class of failure.
+        (
+            [NO_ANSWER, NO_ANSWER, NO_SPARK, NO_SPARK, NO_ANSWER],
+            [("no answer", None), ("no Spark", 1), ("no answer", 1)],
+        ),
+        # Another cause, though it is the same class.
+        ([EXPIRED, EXPIRED, REFUSED, REFUSED], [("it is expired", None), ("it is refused", 1)]),
+        # Each reason of one class, with the count of those before.
+        (
+            [NO_SPARK, NO_JAVA, NO_JAVA, NO_JAVA, BAD_SETTING],
+            [("no Spark", None), ("no Java", None), ("bad setting", 2)],
+        ),
+        # Reasons that take turns are said once, and one that stays again.
+        (
+            [NO_ANSWER, SILENT, NO_ANSWER, SLOWER, NO_ANSWER, NO_ANSWER, NO_ANSWER, EXPIRED],
+            [("no answer", None), ("silent for 3 s", None), ("no answer", 3), ("it is expired", 1)],
+        ),
+        # After a recovery.
+        ([NO_ANSWER, NONE, NO_ANSWER], [("no answer", None), ("no answer", None)]),
+    ],
+)
+def test_another_failure_is_said_and_shown_by_readiness(
+    failures: list[Exception | None], said: list[tuple[str, int | None]]
+) -> None:
     def play(bench: Bench) -> None:
-        for cycle in (NO_KAFKA, NO_KAFKA, NO_SPARK, NO_SPARK, NO_KAFKA):
-            bench.tick(cycle)
+        for failure in failures:
+            bench.tick(report if failure is NONE else failing(failure))
+            if NONE not in failures:
+                assert bench.get("/readyz").text == f"no complete cycle yet; {failure}\n"
 
-    assert [line["error"] for line in live(play).events(logs.CYCLE_FAILED)] == [
-        "kafka:9092 can't be asked",
-        "Spark can't be started",
-        "kafka:9092 can't be asked",
-    ]
-
-
-def test_another_cause_of_the_same_failure_is_said_again_and_shown_by_readiness() -> None:
-    expired, refused = (
-        failing(KafkaUnavailable(f"kafka:9092: {kind}", kind=kind))
-        for kind in ("certificate expired", "login refused")
-    )
-
-    def play(bench: Bench) -> None:
-        for cycle in (expired, expired, refused, refused):
-            bench.tick(cycle)
-        assert bench.get("/readyz").text == ("no complete cycle yet; kafka:9092: login refused\n")
-
-    assert [line["error"] for line in live(play).events(logs.CYCLE_FAILED)] == [
-        "kafka:9092: certificate expired",
-        "kafka:9092: login refused",
-    ]
-
-
-def test_each_reason_of_one_class_is_said_with_the_count_of_those_before() -> None:
-    """The JVM's folder is full, then Java is gone, then a setting is wrong."""
-    reasons = ["no space", "no Java", "no Java", "no Java", "bad setting"]
-
-    def play(bench: Bench) -> None:
-        for reason in reasons:
-            bench.tick(failing(SparkUnavailable(reason)))
-            assert bench.get("/readyz").text == f"no complete cycle yet; {reason}\n"
-
-    said = live(play).events(logs.CYCLE_FAILED)
-    assert [(line["error"], line.get("failures_before")) for line in said] == [
-        ("no space", None),
-        ("no Java", None),
-        ("bad setting", 2),
-    ]
-
-
-def test_reasons_that_take_turns_are_said_once_and_one_that_stays_again() -> None:
-    refused, silent = (failing(KafkaUnavailable(each)) for each in ("refused", "silent for 3 s"))
-    slower = failing(KafkaUnavailable("silent for 4 s"))
-
-    def play(bench: Bench) -> None:
-        for cycle in (refused, silent, refused, slower, refused, refused, refused, NO_KAFKA):
-            bench.tick(cycle)
-
-    said = live(play).events(logs.CYCLE_FAILED)
-    assert [(line["error"], line.get("failures_before")) for line in said] == [
-        ("refused", None),
-        ("silent for 3 s", None),
-        ("refused", 3),
-        ("kafka:9092 can't be asked", 1),
-    ]
+    found = live(play).events(logs.CYCLE_FAILED)
+    assert [(line["error"], line.get("failures_before")) for line in found] == said
 
 
 def test_recovery_is_said_once_with_the_number_of_tries() -> None:
@@ -301,14 +282,6 @@ def test_recovery_is_said_once_with_the_number_of_tries() -> None:
     assert live(play).events(logs.CYCLE_RECOVERED) == [
         {"event": "retentiond.cycle_recovered", "log_level": "info", "tries": 2}
     ]
-
-
-def test_a_failure_after_a_recovery_is_said_again() -> None:
-    def play(bench: Bench) -> None:
-        for cycle in (NO_KAFKA, report, NO_KAFKA):
-            bench.tick(cycle)
-
-    assert len(live(play).events(logs.CYCLE_FAILED)) == 2
 
 
 def test_an_unexpected_exception_does_not_end_the_daemon_and_is_shown_whole() -> None:

@@ -7,7 +7,7 @@ import os
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 
 import httpx
@@ -64,28 +64,50 @@ def test_a_process_that_answers_is_alive_whatever_its_cycles_do(site: Site) -> N
     assert (site.get("/healthz").status_code, site.get("/healthz").text) == (200, "ok\n")
 
 
-def test_before_the_first_complete_cycle_it_is_not_ready(site: Site) -> None:
-    assert site.get("/readyz").status_code == 503
-    assert site.get("/readyz").text == "no complete cycle yet\n"
+DOWN = "a broker is down"
+NOT_YET = "no complete cycle yet"
 
 
-def test_a_complete_cycle_makes_it_ready(site: Site) -> None:
-    site.status.publish(report())
-    assert (site.get("/readyz").status_code, site.get("/readyz").text) == (200, "ready\n")
-
-
-@pytest.mark.parametrize("what", [Outcome.FAILED, Outcome.UNKNOWN, Outcome.NOT_ATTEMPTED])
-def test_a_topic_whose_request_is_refused_leaves_it_ready_and_is_named(
-    site: Site, what: Outcome
+@pytest.mark.parametrize(
+    ("published", "status", "text"),
+    [
+        ([], 503, NOT_YET),
+        ([report()], 200, "ready"),
+        *(
+            (
+                [report([row("orders")], [outcome("orders", what=what)])],
+                200,
+                f"ready; 1 of 1 deletions not done: why it is {what}",
+            )
+            for what in (Outcome.FAILED, Outcome.UNKNOWN, Outcome.NOT_ATTEMPTED)
+        ),
+        ([report(paused="paused by root: incident 12")], 200, "ready; paused by root: incident 12"),
+        ([report(problems=(DOWN, "moved"))], 503, f"{NOT_YET}; {DOWN}; moved"),
+        (
+            [report([turned_down()])],  # the guard left nothing of it
+            503,
+            f"{NOT_YET}; 1 of 1 deletions not done: the guard turned it down: a group is gone",
+        ),
+        # One incomplete cycle does not make it unready at once.
+        (
+            [report(), report(problems=(DOWN,), planned_at_ms=PLANNED_AT_MS + 1)],
+            200,
+            "ready",
+        ),
+        # The latest trouble is the reason that is given.
+        ([report(problems=(DOWN,)), "KafkaUnavailable"], 503, f"{NOT_YET}; KafkaUnavailable"),
+        (["KafkaUnavailable", report(problems=(DOWN,))], 503, f"{NOT_YET}; {DOWN}"),
+    ],
+)
+def test_readiness_after_cycles_and_failures(
+    site: Site, published: list[CycleReport | str], status: int, text: str
 ) -> None:
-    site.status.publish(report([row("orders")], [outcome("orders", what=what)]))
-    assert site.get("/readyz").status_code == 200
-    assert site.get("/readyz").text == f"ready; 1 of 1 deletions not done: why it is {what}\n"
-
-
-def test_while_it_is_paused_it_is_ready_and_says_so(site: Site) -> None:
-    site.status.publish(report(paused="paused by root: incident 12"))
-    assert site.get("/readyz").text == "ready; paused by root: incident 12\n"
+    for each in published:
+        if isinstance(each, str):
+            site.status.problem = each
+        else:
+            site.status.publish(each)
+    assert (site.get("/readyz").status_code, site.get("/readyz").text) == (status, f"{text}\n")
 
 
 def test_it_stays_ready_for_three_intervals_and_no_longer(site: Site) -> None:
@@ -130,40 +152,6 @@ def test_a_daemon_whose_cycles_do_not_begin_any_more_does_not_live(site: Site) -
     assert site.get("/healthz").text == "no cycle has begun for 360 s\n"
 
 
-def test_an_incomplete_cycle_does_not_make_it_ready_and_says_why(site: Site) -> None:
-    site.status.publish(report(problems=("a broker is down", "coordinators moved")))
-    assert site.get("/readyz").status_code == 503
-    assert (
-        site.get("/readyz").text == "no complete cycle yet; a broker is down; coordinators moved\n"
-    )
-
-
-def test_a_cycle_of_which_the_guard_left_nothing_does_not_make_it_ready_and_says_why(
-    site: Site,
-) -> None:
-    site.status.publish(report([turned_down()]))
-    answer = site.get("/readyz")
-    assert answer.status_code == 503
-    assert answer.text == (
-        "no complete cycle yet; 1 of 1 deletions not done: the guard turned it down: "
-        "a group is gone\n"
-    )
-
-
-def test_an_incomplete_cycle_does_not_make_it_unready_at_once(site: Site) -> None:
-    site.status.publish(report())
-    site.status.publish(report(problems=("a broker is down",), planned_at_ms=PLANNED_AT_MS + 1))
-    assert site.get("/readyz").status_code == 200
-
-
-def test_the_latest_trouble_is_the_reason_that_is_given(site: Site) -> None:
-    site.status.publish(report(problems=("a broker is down",)))
-    site.status.problem = "KafkaUnavailable"
-    assert site.get("/readyz").text == "no complete cycle yet; KafkaUnavailable\n"
-    site.status.publish(report(problems=("a broker is down",)))
-    assert site.get("/readyz").text == "no complete cycle yet; a broker is down\n"
-
-
 def test_there_is_no_plan_before_the_first_one(site: Site) -> None:
     response = site.get("/api/plan")
     assert (response.status_code, response.json()) == (503, {"error": "no plan yet"})
@@ -203,50 +191,38 @@ def test_an_unknown_path_is_not_found(site: Site) -> None:
     assert site.get("/api/plans").status_code == 404
 
 
-def test_the_server_answers_on_its_port_and_is_gone_after_its_stop() -> None:
-    app = application(DaemonStatus(INTERVAL_MS), Exposition(CollectorRegistry()))
-    server = Server(app, "127.0.0.1", 0)
-    server.start()
+@contextmanager
+def serving(host: str) -> Iterator[Server]:
+    made = Server(application(DaemonStatus(INTERVAL_MS), Exposition(CollectorRegistry())), host, 0)
+    made.start()
     try:
-        assert httpx.get(f"http://127.0.0.1:{server.port}/healthz").text == "ok\n"
+        yield made
     finally:
-        server.stop()
+        made.stop()
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving("127.0.0.1") as made:
+        yield made
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_the_server_answers_on_its_port_and_is_gone_after_its_stop(host: str) -> None:
+    shown = f"[{host}]" if ":" in host else host
+    with serving(host) as server:
+        assert httpx.get(f"http://{shown}:{server.port}/healthz").text == "ok\n"
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.1", server.port), timeout=5)
+        socket.create_connection((host, server.port), timeout=5)
 
 
-def test_the_server_speaks_ipv6() -> None:
-    server = Server(
-        application(DaemonStatus(INTERVAL_MS), Exposition(CollectorRegistry())), "::1", 0
-    )
-    server.start()
-    try:
-        assert httpx.get(f"http://[::1]:{server.port}/healthz").text == "ok\n"
-    finally:
-        server.stop()
-
-
-def test_a_client_that_keeps_its_connection_open_does_not_delay_the_stop() -> None:
-    server = Server(
-        application(DaemonStatus(INTERVAL_MS), Exposition(CollectorRegistry())), "127.0.0.1", 0
-    )
-    server.start()
+def test_a_client_that_keeps_its_connection_open_does_not_delay_the_stop(server: Server) -> None:
     with httpx.Client() as client:
         client.get(f"http://127.0.0.1:{server.port}/healthz")
         stopping = threading.Thread(target=server.stop)
         stopping.start()
         stopping.join(timeout=2.5)
         assert not stopping.is_alive()
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    made = Server(
-        application(DaemonStatus(INTERVAL_MS), Exposition(CollectorRegistry())), "127.0.0.1", 0
-    )
-    made.start()
-    yield made
-    made.stop()
 
 
 def idle(server: Server) -> socket.socket:

@@ -69,18 +69,25 @@ def install(issued: Issued, tls: Tls) -> None:
 
 @contextmanager
 def serving(
-    tls: Tls | None = None, users: dict[str, str] | None = None, status: DaemonStatus | None = None
+    tls: Tls | None = None,
+    users: dict[str, str] | None = None,
+    status: DaemonStatus | None = None,
+    host: str = "127.0.0.1",
 ) -> Iterator[str]:
     """The base of its addresses."""
     status = status or DaemonStatus(60_000)
     app = application(status, Exposition(CollectorRegistry()))
-    http = Http(host="127.0.0.1", port=0, tls=tls, basic_auth=users)
+    http = Http(host=host, port=0, tls=tls, basic_auth=users)
     server: Server = serve(app, http, status.stuck)
     server.start()
     try:
         yield f"http{'s' if tls else ''}://127.0.0.1:{server.port}"
     finally:
         server.stop()
+
+
+def port_of(base: str) -> int:
+    return int(base.rpartition(":")[2])
 
 
 def trusting(authority: Authority) -> ssl.SSLContext:
@@ -293,34 +300,21 @@ def test_a_certificate_that_can_not_be_used_is_an_error_of_the_configuration(
 def test_a_container_sees_that_the_process_lives_however_its_port_is_secured(files: Tls) -> None:
     for tls, users in ((None, None), (files, None), (None, USERS), (files, USERS)):
         with serving(tls, users) as base:
-            port = int(base.rpartition(":")[2])
-            assert is_alive(port)
-        assert not is_alive(port)
+            assert is_alive(port_of(base))
+        assert not is_alive(port_of(base))
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
 def test_a_host_with_addresses_of_one_family_can_be_asked_on_them(host: str) -> None:
-    server = serve(
-        application(DaemonStatus(60_000), Exposition(CollectorRegistry())), Http(host=host, port=0)
-    )
-    server.start()
-    try:
+    with serving(host=host) as base:
         for loopback in ("127.0.0.1", "[::1]"):
-            assert httpx.get(f"http://{loopback}:{server.port}/healthz").status_code == 200
-    finally:
-        server.stop()
+            assert httpx.get(f"http://{loopback}:{port_of(base)}/healthz").status_code == 200
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 def test_the_containers_probe_asks_on_whatever_loopback_there_is(host: str) -> None:
-    server = serve(
-        application(DaemonStatus(60_000), Exposition(CollectorRegistry())), Http(host=host, port=0)
-    )
-    server.start()
-    try:
-        assert is_alive(server.port)
-    finally:
-        server.stop()
+    with serving(host=host) as base:
+        assert is_alive(port_of(base))
 
 
 @pytest.mark.parametrize(
