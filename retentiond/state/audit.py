@@ -20,7 +20,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from threading import Lock
 from typing import Self
@@ -35,45 +35,43 @@ from retentiond.state.audit_pruning import PRUNING_S, look_at_clock, prune_step
 from retentiond.state.audit_records import CycleRecord
 from retentiond.state.state_dir import BUSY_MS, LOCK_NAME, DatabaseFiles
 
-_CYCLE_COLUMNS = [field.name for field in fields(CycleRecord)]
-
-_RECORD_CYCLE = f"""
-INSERT INTO cycles ({", ".join(_CYCLE_COLUMNS)}, observed_ms)
-VALUES ({", ".join(f":{name}" for name in _CYCLE_COLUMNS)}, :observed_ms)
-ON CONFLICT (cycle_id) DO UPDATE SET
-    {", ".join(f"{name} = excluded.{name}" for name in _CYCLE_COLUMNS)}
-"""
-
 _KNOWN_AT_INTENT = tuple(name for name, said in AUDITED if not said.is_known_late)
 _KNOWN_LATER = tuple(name for name, said in AUDITED if said.is_known_late)
 """The columns from a plan's row, split by whether they are known before the request."""
 
-_INTENT_COLUMNS = (
+
+def _insert(table: str, *columns: str) -> str:
+    values = ", ".join(f":{name}" for name in columns)
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({values})"
+
+
+def _update(*columns: str, only_if: str) -> str:
+    """For an entry that is there: an outcome without its intent is an error."""
+    changes = ", ".join(f"{name} = :{name}" for name in columns)
+    is_deletion = "cycle_id = :cycle_id AND topic = :topic AND partition = :partition"
+    return f"UPDATE deletions SET {changes} WHERE {is_deletion} AND {only_if}"
+
+
+_CYCLE_COLUMNS = tuple(field.name for field in fields(CycleRecord))
+
+_RECORD_CYCLE = (
+    f"{_insert('cycles', *_CYCLE_COLUMNS, 'observed_ms')} ON CONFLICT (cycle_id) DO UPDATE SET "
+    + ", ".join(f"{name} = excluded.{name}" for name in _CYCLE_COLUMNS)
+)
+
+_INTEND = _insert(
+    "deletions",
     *("cycle_id", "evidence_at_ms", "requested_at_ms", "group_list", "committed_offsets"),
     *_KNOWN_AT_INTENT,
 )
 
-_INTEND = f"""
-INSERT INTO deletions ({", ".join(_INTENT_COLUMNS)})
-VALUES ({", ".join(f":{name}" for name in _INTENT_COLUMNS)})
-"""
+_SETTLE = _update(
+    *("outcome", "low_watermark", "error", "settled_at_ms", "unsettled"), only_if="unsettled = 1"
+)
 
-_IS_DELETION = "cycle_id = :cycle_id AND topic = :topic AND partition = :partition"
+_PREDICTED = _update(*_KNOWN_LATER, only_if="TRUE")
 
-_SETTLE = f"""
-UPDATE deletions
-SET outcome = :outcome, low_watermark = :low_watermark, error = :error,
-    settled_at_ms = :settled_at_ms, unsettled = :unsettled
-WHERE {_IS_DELETION} AND unsettled = 1
-"""
-
-_FREED = f"""
-UPDATE deletions SET freed_bytes = :freed_bytes WHERE {_IS_DELETION} AND freed_bytes IS NULL
-"""
-
-_PREDICTED = f"""
-UPDATE deletions SET {", ".join(f"{name} = :{name}" for name in _KNOWN_LATER)} WHERE {_IS_DELETION}
-"""
+_FREED = _update("freed_bytes", only_if="freed_bytes IS NULL")
 
 _UNSETTLED = """
 SELECT cycle_id, topic, partition, topic_id, cutoff, outcome
@@ -107,11 +105,7 @@ class Audit:
         """Records the cycle before its first `intend`, and again when it has finished."""
         with self._transaction() as connection:
             observed_ms = look_at_clock(connection, self.uptime())
-            connection.execute(
-                _RECORD_CYCLE,
-                {name: getattr(cycle, name) for name in _CYCLE_COLUMNS}
-                | {"observed_ms": observed_ms},
-            )
+            connection.execute(_RECORD_CYCLE, {**asdict(cycle), "observed_ms": observed_ms})
         self._checkpoint()
 
     def prune(
@@ -178,12 +172,8 @@ class Audit:
                 _SETTLE,
                 [
                     {
+                        **asdict(each),
                         "cycle_id": cycle_id,
-                        "topic": each.topic,
-                        "partition": each.partition,
-                        "outcome": each.outcome,
-                        "low_watermark": each.low_watermark,
-                        "error": each.error,
                         "settled_at_ms": settled_at_ms,
                         "unsettled": each.outcome is Outcome.UNKNOWN and not give_up,
                     }
@@ -215,14 +205,7 @@ class Audit:
             with self._transaction() as connection:
                 connection.executemany(
                     _FREED,
-                    [
-                        {
-                            "cycle_id": each.cycle_id,
-                            **each.at._asdict(),
-                            "freed_bytes": each.freed_bytes,
-                        }
-                        for each in freed
-                    ],
+                    [{**each.at._asdict(), **each._asdict()} for each in freed],
                 )
 
     def unsettled(self, cluster_id: str) -> tuple[UnprovenDeletion, ...]:
