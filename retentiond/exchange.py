@@ -20,13 +20,14 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable
-from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from email.message import Message
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
+
+from retentiond.background import in_background
 
 STEP_TIMEOUT_S = 10.0
 """How long each step may take: to connect, or to wait for the next bytes."""
@@ -72,15 +73,8 @@ def exchange(
     as has come.
     """
     connections = _Connections()
-    fetched: Future[HttpResponse] = Future()
-
-    def fetch() -> None:
-        try:
-            fetched.set_result(_answer(request, _Http(connections, context), most_bytes))
-        except BaseException as error:  # noqa: BLE001 - raised again by whoever waits
-            fetched.set_exception(error)
-
-    threading.Thread(target=fetch, name="exchange", daemon=True).start()
+    http = _Http(connections, context)
+    fetched = in_background(lambda: _answer(request, http, most_bytes), "exchange")
     try:
         return fetched.result(most_seconds)
     except FutureTimeoutError:

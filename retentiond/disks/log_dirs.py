@@ -6,10 +6,11 @@ from __future__ import annotations
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from retentiond.errors import RetentiondError
+from retentiond.background import in_background
 from retentiond.kafka.interface import LogDir, LogDirs, Replica
 from retentiond.model import Failure, TopicPartition
 
@@ -203,36 +204,32 @@ class DiskReader:
 
     def __init__(self, max_wait_s: float = MAX_WAIT_S, max_end_s: float = MAX_END_S) -> None:
         self._max_wait_s, self._max_end_s = max_wait_s, max_end_s
-        self._thread: threading.Thread | None = None
+        self._reading: Future[LogDirs | Failure] | None = None
         self._give_up = threading.Event()
-        self._answer: LogDirs | Failure = LATE
         self._result: LogDirs | Failure | None = LATE
 
     def begin(self, read: ReadLogDirs) -> None:
         """Starts a reading, unless an earlier one has not ended."""
-        if self._thread is not None and self._thread.is_alive():
+        if self._reading is not None and not self._reading.done():
             self._result = LATE
             return
-        self._answer, self._result, self._give_up = LATE, None, threading.Event()
-        self._thread = threading.Thread(
-            target=self._read, args=(read, self._give_up.is_set), name="read-disks", daemon=True
-        )
-        self._thread.start()
+        self._result, self._give_up = None, threading.Event()
+        give_up = self._give_up.is_set
+        self._reading = in_background(lambda: _read(read, give_up), "read-disks")
 
     def result(self) -> LogDirs | Failure:
         """What the brokers have answered after ``max_wait_s`` at most; the same for the whole
         cycle, whatever is answered later."""
-        if self._result is None and self._thread is not None:
-            self._thread.join(self._max_wait_s)
+        if self._result is None and self._reading is not None:
+            wait([self._reading], self._max_wait_s)
             self._give_up.set()
-            self._thread.join(self._max_end_s)
-            self._result = LATE if self._thread.is_alive() else self._answer
+            wait([self._reading], self._max_end_s)
+            self._result = self._reading.result() if self._reading.done() else LATE
         return self._result or LATE
 
-    def _read(self, read: ReadLogDirs, give_up: Callable[[], bool]) -> None:
-        try:
-            self._answer = read(give_up)
-        except RetentiondError as error:
-            self._answer = Failure(type(error).__name__, str(error))
-        except Exception as error:  # noqa: BLE001 - any error means that the disks are not known
-            self._answer = Failure(type(error).__name__, str(error) or "the reading failed")
+
+def _read(read: ReadLogDirs, give_up: Callable[[], bool]) -> LogDirs | Failure:
+    try:
+        return read(give_up)
+    except Exception as error:  # noqa: BLE001 - any error means that the disks are not known
+        return Failure(type(error).__name__, str(error) or "the reading failed")

@@ -13,8 +13,9 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotInTime
-from threading import Lock, Thread
+from threading import Lock
 
+from retentiond.background import in_background
 from retentiond.config import ExternalReader
 from retentiond.gather.external_positions import MOST_SECONDS, Position, read_external
 from retentiond.kafka.interface import Kafka
@@ -51,26 +52,23 @@ def start_reading(
 
 
 def _begin(reader: ExternalReader, now_ms: int, kafka: Kafka) -> Future[Position]:
-    found: Future[Position] = Future()
     with _lock:
         if _under_way[reader] >= MOST_UNDER_WAY:
+            found: Future[Position] = Future()
             found.set_result(
                 Failure(EXTERNAL_READER, "earlier readings of its position have not come back yet")
             )
             return found
         _under_way[reader] += 1
 
-    def read() -> None:
+    def read() -> Position:
         try:
-            found.set_result(read_external(reader, now_ms, kafka))
-        except BaseException as error:  # noqa: BLE001 - whoever waits has to know
-            found.set_exception(error)
+            return read_external(reader, now_ms, kafka)
         finally:
             with _lock:
                 _under_way[reader] -= 1
 
-    Thread(target=read, name="external reader", daemon=True).start()
-    return found
+    return in_background(read, "external reader")
 
 
 def _awaited(found: Future[Position], give_up_at: float, most_seconds: float) -> Position:

@@ -26,6 +26,8 @@ from kafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError
 from kafka.net.inet import KafkaNetSocket
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
+from retentiond.background import in_background
+
 Addresses: TypeAlias = list[Any]
 """As `socket.getaddrinfo` returns them."""
 
@@ -52,10 +54,9 @@ class AddressBook:
         with self._lock:
             found = self._found.get(name)
             if found is None or (found.done() and time.monotonic() > self._asked_at[name] + KEEP_S):
-                found = self._found[name] = Future()
                 self._asked_at[name] = time.monotonic()
-                asking = threading.Thread(target=self._ask, args=(name, found, ask), daemon=True)
-                asking.start()
+                found = in_background(lambda: self._asked(name, ask), "look-up")
+                self._found[name] = found
             return found
 
     def drop(self, name: object) -> None:
@@ -63,16 +64,14 @@ class AddressBook:
             self._found.pop(name, None)
             self._asked_at.pop(name, None)
 
-    def _ask(self, name: object, found: Future[Addresses], ask: Callable[[], Addresses]) -> None:
+    def _asked(self, name: object, ask: Callable[[], Addresses]) -> Addresses:
+        addresses: Addresses = []
         try:
             addresses = ask()
-        except Exception as error:  # noqa: BLE001 - it is the connection's
-            self.drop(name)
-            found.set_exception(error)
-            return
-        if not addresses:
-            self.drop(name)
-        found.set_result(addresses)
+        finally:
+            if not addresses:
+                self.drop(name)
+        return addresses
 
 
 ADDRESSES = AddressBook()
