@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from retentiond.config import TopicPolicy
 from retentiond.formatting import say_reader
@@ -34,12 +33,8 @@ from retentiond.snapshot import (
 CommittedByGroup = Mapping[str, int | None]
 """The groups' committed offsets on a partition; None if a commit exists and could not be read."""
 
-_OFFSET, _EPOCH, _KNOWN_EPOCH, _END = map(
-    pc.field, ("offset", "leader_epoch", "known_epoch", "end_offset")
-)
-_IS_OF_THIS_LOG = _KNOWN_EPOCH.is_valid() & _END.is_valid()
-_IS_OF_THIS_LOG &= (_END == _OFFSET) | ((_END > _OFFSET) & (_KNOWN_EPOCH == _EPOCH))
-"""Rows of `EPOCH_SCHEMA` that contradict nothing: nearly all, after brokers were restarted."""
+NOTHING = -1
+"""No epoch, and no end of one."""
 
 
 class Evidence:
@@ -83,10 +78,8 @@ class Evidence:
                 self._positions[name][at] = position
                 is_wanted[position] = True
         names = [group.group_id for group in snapshot.groups]
-        self._commits, self._remembered = (
-            _Commits(_rows_on(table, is_wanted), names)
-            for table in (snapshot.commits, snapshot.remembered)
-        )
+        commits = _rows_on(snapshot.commits, is_wanted)
+        self._commits = _Commits(commits, names)
         self._readers: defaultdict[str, set[str]] = defaultdict(set)
         self._restorers: defaultdict[str, set[str]] = defaultdict(set)
         for pairs, groups_by_topic in (
@@ -99,10 +92,12 @@ class Evidence:
                     groups_by_topic[name].add(names[group])
         self._excluded: dict[TopicPolicy, set[str]] = {}
         self._replaced: defaultdict[int | None, dict[str, str]] = defaultdict(dict)
-        for row in _rows_on(snapshot.epochs, is_wanted).filter(~_IS_OF_THIS_LOG).to_pylist():
-            if sentence := _why_replaced(snapshot.groups[row["group_id"]], row):
+        ends = {pair: end for pair, end in snapshot.epoch_ends.items() if is_wanted[pair[0]]}
+        for row in _of_another_log(commits, ends).to_pylist():
+            end = ends[row["partition_id"], row["leader_epoch"]]
+            if sentence := _why_replaced(snapshot.groups[row["group_id"]], row, end):
                 self._replaced[row["partition_id"]][names[row["group_id"]]] = sentence
-        for row in _rows_on(snapshot.stale, is_wanted).to_pylist():
+        for row in commits.filter(commits["is_stale"]).to_pylist():
             group_id = names[row["group_id"]]
             self._replaced[row["partition_id"]][group_id] = (
                 f"{say_reader(group_id, self.groups[group_id].kind)} has not committed since its "
@@ -114,7 +109,7 @@ class Evidence:
         return self._commits.at(self._position(partition))
 
     def remembered(self, partition: TopicPartition) -> CommittedByGroup:
-        return self._remembered.at(self._position(partition))
+        return self._commits.remembered_at(self._position(partition))
 
     def _position(self, partition: TopicPartition) -> int | None:
         return self._positions.get(partition.topic, {}).get(partition)
@@ -145,7 +140,7 @@ class Evidence:
     def committed_on(self, topic: str) -> frozenset[str]:
         """Groups that have committed on a partition of the topic, now or before."""
         positions = [*self._positions.get(topic, {}).values()]
-        return self._commits.groups_on(positions) | self._remembered.groups_on(positions)
+        return self._commits.groups_on(positions)
 
     def restorers_of(self, topic: str) -> frozenset[str]:
         """Streams groups for which the topic is a changelog."""
@@ -159,11 +154,36 @@ class Evidence:
         return self._excluded[policy]
 
 
-def _why_replaced(group: GroupReading, row: Mapping[str, Any]) -> str | None:
-    """Why the commit of the row (`EPOCH_SCHEMA`) doesn't belong to the present log; None if it
+def _of_another_log(commits: pa.Table, ends: Mapping[tuple[int, int], EpochEnd]) -> pa.Table:
+    """The commits (`COMMIT_SCHEMA`) that the leaders' answers (`Snapshot.epoch_ends`) may
+    contradict: hardly any, even after all brokers were restarted."""
+    if not ends:
+        return commits.slice(0, 0)
+    asked = sorted(ends)
+    asked_keys = np.array([_key(*pair) for pair in asked])
+    known, end = (
+        np.array([NOTHING if each is None else each for each in told])
+        for told in zip(*(ends[pair] for pair in asked), strict=True)
+    )
+    epoch, offset = (commits[name].fill_null(NOTHING).to_numpy() for name in _EPOCH_AND_OFFSET)
+    keys = _key(commits["partition_id"].to_numpy().astype(np.int64), epoch)
+    at = np.minimum(np.searchsorted(asked_keys, keys), len(asked) - 1)
+    is_of_this_log = (end[at] == offset) | ((end[at] > offset) & (known[at] == epoch))
+    is_of_this_log &= known[at] != NOTHING
+    return commits.filter(pa.array((asked_keys[at] == keys) & ~is_of_this_log))
+
+
+_EPOCH_AND_OFFSET = ("leader_epoch", "offset")
+
+
+def _key(partition: Any, epoch: Any) -> Any:
+    return partition * 2**32 + epoch
+
+
+def _why_replaced(group: GroupReading, row: Mapping[str, Any], end: EpochEnd) -> str | None:
+    """Why the commit of the row (`COMMIT_SCHEMA`) doesn't belong to the present log; None if it
     does. A share group's epoch is not a record's."""
     committed, epoch = row["offset"], row["leader_epoch"]
-    end = EpochEnd(row["known_epoch"], row["end_offset"])
     is_records_epoch = group.kind is not GroupKind.SHARE
     problem = end.contradiction(committed, epoch, is_records_epoch=is_records_epoch)
     reader = say_reader(group.group_id, group.kind)
@@ -184,16 +204,32 @@ class _Commits:
         at, groups = table["partition_id"].to_numpy(), table["group_id"].to_numpy()
         order = np.argsort(at.astype(np.int64) * len(names) + groups, kind="stable")
         self._at, self._groups = at[order], groups[order]
-        self._offsets = table["offset"].combine_chunks().take(pa.array(order))
+        self._is_committed, self._offsets, self._remembered = (
+            table[name].combine_chunks().take(pa.array(order))
+            for name in ("is_committed", "offset", "remembered_offset")
+        )
         self._names = np.array(names, object)
         self._numbers = {name: number for number, name in enumerate(names)}
         is_again = (self._at[1:] == self._at[:-1]) & (self._groups[1:] == self._groups[:-1])
         self.repeated = bool(is_again.any())
 
     def at(self, position: int | None) -> CommittedByGroup:
+        return self._by_name(position, self._offsets, self._is_committed)
+
+    def remembered_at(self, position: int | None) -> CommittedByGroup:
+        return self._by_name(position, self._remembered, self._remembered.is_valid())
+
+    def _by_name(
+        self, position: int | None, offsets: pa.Array, are_meant: pa.Array
+    ) -> CommittedByGroup:
         rows = self._on([] if position is None else [position])
-        names = self._names[self._groups[rows]].tolist()
-        return dict(zip(names, self._offsets[rows].to_pylist(), strict=True))
+        found = zip(
+            self._names[self._groups[rows]].tolist(),
+            offsets[rows].to_pylist(),
+            are_meant[rows].to_pylist(),
+            strict=True,
+        )
+        return {name: offset for name, offset, is_meant in found if is_meant}
 
     def groups_on(self, positions: Sequence[int]) -> frozenset[str]:
         is_there = np.zeros(len(self._names), np.bool_)

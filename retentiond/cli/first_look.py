@@ -249,7 +249,7 @@ def _idle_groups(snapshot: Snapshot, kafka: Kafka) -> frozenset[str]:
     first_of_day = np.array(
         [at if isinstance(at := found.get(name), int) else math.inf for name in names]
     )
-    dated = snapshot.dated
+    dated = snapshot.commits.select(["group_id", "moved_at_ms"]).drop_null()
     commits = snapshot.commits.select(["group_id", "partition_id", "offset"]).drop_null()
     is_recent = dated["moved_at_ms"].to_numpy() >= snapshot.taken_at_ms - DAY_MS
     moved = {*dated["group_id"].to_numpy()[is_recent].tolist()}

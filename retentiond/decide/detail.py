@@ -5,7 +5,7 @@ commit decides.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,7 +18,7 @@ from retentiond.formatting import (
     say_reader,
     say_verb,
 )
-from retentiond.kafka.interface import AGE_UNKNOWN
+from retentiond.kafka.interface import AGE_UNKNOWN, EpochEnd
 from retentiond.model import Failure, Reason, TopicPartition
 from retentiond.snapshot import GroupReading, GroupTopic, PartitionReading, Snapshot, TopicReading
 
@@ -133,35 +133,37 @@ def replaced_records(
     has simply committed beyond the end has no sentence here."""
     held = [row.partition_id for row in decided if row.reason is Reason.COMMIT_BEYOND_END]
 
-    def rows(table: pa.Table) -> list[tuple[dict[str, Any], str]]:
-        """The table's rows of the held partitions, each with the name of its group."""
-        is_held = pc.is_in(table["partition_id"], value_set=pa.array(held, pa.int32()))
-        of_held = table.filter(is_held).to_pylist()
-        groups = (snapshot.groups[row["group_id"]] for row in of_held)
-        names = (say_reader(group.group_id, group.kind) for group in groups)
-        return list(zip(of_held, names, strict=True))
-
+    commits = snapshot.commits
+    is_doubtful = pc.or_(commits["is_replaced"], commits["is_stale"])
+    is_held = pc.is_in(commits["partition_id"], value_set=pa.array(held, pa.int32()))
     sentences: dict[tuple[int, int | None], str] = {}
-    for row, name in rows(snapshot.epochs):
-        end = (
-            "of which this log knows nothing"
-            if row["end_offset"] is None
-            else f"and in this log that epoch ended at {row['end_offset']}"
-            if row["known_epoch"] == row["leader_epoch"]
-            else f"and this log knows none between epoch {row['known_epoch']}, which ended at "
-            f"{row['end_offset']}, and a later one"
-        )
-        sentences[row["partition_id"], row["group_id"]] = (
-            f"{name} has committed {row['offset']} in leader epoch {row['leader_epoch']}, "
-            f"{end}: what it has read was lost, and other records are in its place"
-        )
-    for row, name in rows(snapshot.stale):
-        if row["offset"] <= (snapshot.partitions[row["partition_id"]].high_watermark or 0):
-            sentences[row["partition_id"], row["group_id"]] = (
-                f"{name} has committed {row['offset']} before this log had so many records, or on "
+    for row in commits.filter(pc.and_(is_doubtful, is_held)).to_pylist():
+        at, offset, epoch = row["partition_id"], row["offset"], row["leader_epoch"]
+        group = snapshot.groups[row["group_id"]]
+        name = say_reader(group.group_id, group.kind)
+        if row["is_replaced"]:
+            sentences[at, row["group_id"]] = (
+                f"{name} has committed {offset} in leader epoch {epoch}, "
+                f"{_say_epoch(epoch, snapshot.epoch_ends[at, epoch])}: what it has read was lost, "
+                "and other records are in its place"
+            )
+        if row["is_stale"] and offset <= (snapshot.partitions[at].high_watermark or 0):
+            sentences[at, row["group_id"]] = (
+                f"{name} has committed {offset} before this log had so many records, or on "
                 "an earlier topic of that name: it counts when it moves"
             )
     return sentences
+
+
+def _say_epoch(epoch: int, end: EpochEnd) -> str:
+    if end.end_offset is None:
+        return "of which this log knows nothing"
+    if end.known_epoch == epoch:
+        return f"and in this log that epoch ended at {end.end_offset}"
+    return (
+        f"and this log knows none between epoch {end.known_epoch}, which ended at "
+        f"{end.end_offset}, and a later one"
+    )
 
 
 def _why_unreadable(failure: Failure | None) -> str:

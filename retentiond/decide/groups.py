@@ -17,6 +17,7 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from retentiond.decide.rule import are_committed
 from retentiond.decide.star_schema import StarSchema, with_join_hint
 
 KINDS = ("committed", "required", "failed")
@@ -35,7 +36,6 @@ def relevant_groups(star: StarSchema[DataFrame]) -> DataFrame:
     )
     tables = (
         (star.commits, "committed"),
-        (star.remembered, "committed"),
         (star.required, "required"),
         (failed_on_every_topic, "failed"),
         (star.readers, None),
@@ -53,18 +53,10 @@ def relevant_groups(star: StarSchema[DataFrame]) -> DataFrame:
 
 
 def without_excluded(star: StarSchema[DataFrame]) -> StarSchema[DataFrame]:
-    """The star without the current and the remembered commits of groups that the policy
-    excludes."""
+    """The star without the commits of groups that the policy excludes."""
     if star.excluded is None:
         return star
-    excluded = with_join_hint(star.excluded, star)
-    return replace(
-        star,
-        commits=_without(star.commits, excluded),
-        epochs=None if star.epochs is None else _without(star.epochs, excluded),
-        remembered=None if star.remembered is None else _without(star.remembered, excluded),
-        stale=None if star.stale is None else _without(star.stale, excluded),
-    )
+    return replace(star, commits=_without(star.commits, with_join_hint(star.excluded, star)))
 
 
 def _without(groups: DataFrame, excluded: DataFrame) -> DataFrame:
@@ -96,13 +88,12 @@ def groups_without_commit(
     partitions: DataFrame,
     relevant: DataFrame,
     commits: DataFrame,
-    remembered: DataFrame | None,
     vanished: DataFrame | None,
 ) -> DataFrame:
     """The first groups by name that count for a partition and have no commit on it.
 
-    ``partitions`` has partition_id, topic_id, groups?, commits?. All other tables but ``vanished``
-    are without excluded groups. Grain: partition_id, only partitions that lack a commit. Columns:
+    ``partitions`` has partition_id, topic_id, groups?, commits?. ``relevant`` and ``commits`` are
+    without excluded groups. Grain: partition_id, only partitions that lack a commit. Columns:
     partition_id; silent_group_id: int; vanished_group_id?: int, the first group that once had a
     commit on the partition, or is no longer listed.
     """
@@ -111,17 +102,18 @@ def groups_without_commit(
         "partition_id", "topic_id"
     )
     lacking_ids = F.broadcast(lacking.select("partition_id"))
-    present = commits.join(lacking_ids, on="partition_id", how="left_semi").select(*pair)
+    here = commits.join(lacking_ids, on="partition_id", how="left_semi")
+    present = are_committed(here).select(*pair)
     silent = (
         relevant.select("topic_id", "group_id")
         .join(F.broadcast(lacking), on="topic_id", how="inner")
         .join(present, on=pair, how="left_anti")
     )
-    if remembered is None:
+    if "remembered_offset" not in here.columns:
         silent = silent.selectExpr("*", "false AS known")
     else:
-        known = remembered.join(lacking_ids, on="partition_id", how="left_semi")
-        silent = silent.join(known.selectExpr(*pair, "true AS known"), on=pair, how="left")
+        known = here.where("remembered_offset IS NOT NULL").selectExpr(*pair, "true AS known")
+        silent = silent.join(known, on=pair, how="left")
     if vanished is None:
         silent = silent.selectExpr("*", "false AS vanished")
     else:
@@ -133,18 +125,18 @@ def groups_without_commit(
     )
 
 
-def rewound_partitions(partitions: DataFrame, remembered: DataFrame) -> DataFrame:
+def rewound_partitions(partitions: DataFrame, commits: DataFrame) -> DataFrame:
     """Partitions whose binding group has committed below the log start offset and below its own
     remembered commit.
 
-    ``partitions`` has the columns of `with_bounds`. Grain: partition_id. Columns: partition_id;
-    rewound: boolean, always true.
+    ``partitions`` has the columns of `with_bounds`; ``commits`` has remembered_offset. Grain:
+    partition_id. Columns: partition_id; rewound: boolean, always true.
     """
     below = partitions.where("min_committed_offset < log_start_offset").selectExpr(
         "partition_id", "min_group_id AS group_id", "min_committed_offset"
     )
     return (
-        remembered.join(F.broadcast(below), on=["partition_id", "group_id"], how="inner")
-        .where("offset > min_committed_offset")
+        commits.join(F.broadcast(below), on=["partition_id", "group_id"], how="inner")
+        .where("remembered_offset > min_committed_offset")
         .selectExpr("partition_id", "true AS rewound")
     )

@@ -108,11 +108,11 @@ def doubts_about(
     Grain: partition_id. Columns: those of ``doubtful``, of `groups_without_commit` and of
     `rewound_partitions`; null for partitions without a row in these two.
     """
-    silent = groups_without_commit(doubtful, relevant, star.commits, star.remembered, star.vanished)
+    silent = groups_without_commit(doubtful, relevant, star.commits, star.vanished)
     doubts = doubtful.join(silent, on="partition_id", how="left")
-    if star.remembered is None:
+    if "remembered_offset" not in star.commits.columns:
         return doubts.selectExpr("*", "CAST(NULL AS BOOLEAN) AS rewound")
-    rewound = rewound_partitions(doubtful, star.remembered)
+    rewound = rewound_partitions(doubtful, star.commits)
     return doubts.join(rewound, on="partition_id", how="left")
 
 
@@ -123,12 +123,12 @@ def judged_partitions(doubted: DataFrame, star: StarSchema[DataFrame]) -> DataFr
     Grain: partition_id. Columns: those of ``doubted`` and of `commits_on_replaced_records`, and
     reason: string; binding_group_id?: int; binding_committed_offset?: long; records: long.
     """
-    if star.epochs is None and star.stale is None:
+    if "is_replaced" not in star.commits.columns:
         doubted = doubted.selectExpr(
             "*", "CAST(NULL AS INT) AS replaced_group_id", "CAST(NULL AS BIGINT) AS replaced_offset"
         )
     else:
-        replaced = with_join_hint(commits_on_replaced_records(star.epochs, star.stale), star)
+        replaced = with_join_hint(commits_on_replaced_records(star.commits), star)
         doubted = doubted.join(replaced, on="partition_id", how="left")
     judged = with_reason(
         doubted.join(with_join_hint(topic_holds(star.topics), star), on="topic_id", how="inner"),
@@ -154,14 +154,14 @@ def plan_rows(snapshot: Snapshot, judged: pa.Table) -> tuple[PlanRow, ...]:
 
 def _vanished_commits(
     snapshot: Snapshot, decided: Iterable[Decided]
-) -> dict[tuple[int, int | None], int]:
+) -> dict[tuple[int, int | None], int | None]:
     """The remembered commits on partitions that are held because a group vanished, by the positions
     of partition and group."""
     held = [row.partition_id for row in decided if row.reason is Reason.GROUP_VANISHED]
-    is_held = pc.is_in(snapshot.remembered["partition_id"], value_set=pa.array(held, pa.int32()))
+    is_held = pc.is_in(snapshot.commits["partition_id"], value_set=pa.array(held, pa.int32()))
     return {
-        (row["partition_id"], row["group_id"]): row["offset"]
-        for row in snapshot.remembered.filter(is_held).to_pylist()
+        (row["partition_id"], row["group_id"]): row["remembered_offset"]
+        for row in snapshot.commits.filter(is_held).to_pylist()
     }
 
 
@@ -185,7 +185,7 @@ def _binding_since(snapshot: Snapshot, decided: Iterable[Decided]) -> dict[int, 
             last, moved_at_ms = last_seen[at]
             if committed > last:
                 since_ms = snapshot.taken_at_ms
-            elif committed == last and moved_at_ms != NOWHERE:
+            elif committed == last:
                 since_ms = moved_at_ms
         if since_ms is not None:
             since[at] = time(since_ms)
@@ -194,27 +194,27 @@ def _binding_since(snapshot: Snapshot, decided: Iterable[Decided]) -> dict[int, 
 
 def _last_seen_of_binding(
     snapshot: Snapshot, decided: Iterable[Decided]
-) -> dict[int, tuple[int, int]]:
-    """The remembered offset of the binding group, and when it was first seen there (`NOWHERE`: not
-    known); by partition."""
+) -> dict[int, tuple[int, int | None]]:
+    """The remembered offset of the binding group, and when it was first seen there, if that is
+    known; by partition."""
     group_at = np.full(len(snapshot.partitions), NOWHERE)
     for row in decided:
         if row.binding_group_id is not None:
             group_at[row.partition_id] = row.binding_group_id
-    partitions, groups, offsets, moved_at_ms = (
-        snapshot.dated[name].to_numpy()
-        for name in ("partition_id", "group_id", "offset", "moved_at_ms")
+    commits = snapshot.commits
+    binds = group_at[commits["partition_id"].to_numpy()] == commits["group_id"].to_numpy()
+    found = commits.filter(pc.and_(pa.array(binds), commits["remembered_offset"].is_valid()))
+    columns = (
+        found[name].to_pylist() for name in ("partition_id", "remembered_offset", "moved_at_ms")
     )
-    binds = group_at[partitions] == groups
-    found = (column[binds].tolist() for column in (partitions, offsets, moved_at_ms))
-    return {at: (offset, moved) for at, offset, moved in zip(*found, strict=True)}
+    return {at: (offset, moved_at_ms) for at, offset, moved_at_ms in zip(*columns, strict=True)}
 
 
 def _row(
     snapshot: Snapshot,
     decided: Decided,
     replaced: Mapping[tuple[int, int | None], str],
-    vanished: Mapping[tuple[int, int | None], int],
+    vanished: Mapping[tuple[int, int | None], int | None],
     since: Mapping[int, str],
 ) -> PlanRow:
     at = snapshot.partitions[decided.partition_id]

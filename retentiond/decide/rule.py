@@ -17,7 +17,6 @@ null and doesn't apply. A partition to which no condition applies is held.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -25,6 +24,11 @@ from pyspark.sql import functions as F
 from retentiond.model import Reason
 
 INT64_MAX = 2**63 - 1
+
+
+def are_committed(commits: DataFrame) -> DataFrame:
+    """The rows of `COMMITS` that the reading shows, without those that are only remembered."""
+    return commits.where("is_committed") if "is_committed" in commits.columns else commits
 
 
 def commits_by_partition(
@@ -45,7 +49,8 @@ def commits_by_partition(
     last = group_count - 1
     base = f"least(offset, {INT64_MAX // group_count - 1}) * {group_count}L"
     return (
-        commits.groupBy(*grain)
+        are_committed(commits)
+        .groupBy(*grain)
         .agg(
             F.expr("count(group_id) AS commits"),
             F.expr("count(offset) AS readable_commits"),
@@ -69,21 +74,15 @@ def commits_by_partition(
     )
 
 
-def commits_on_replaced_records(epochs: DataFrame | None, stale: DataFrame | None) -> DataFrame:
-    """Commits of groups that have read records which the log has replaced by others, or may have
-    (see `EPOCH_SCHEMA`).
+def commits_on_replaced_records(commits: DataFrame) -> DataFrame:
+    """Commits of groups that have read records which the log has replaced by others, or may have.
 
-    ``epochs`` and ``stale`` are as in `StarSchema`, without excluded groups; at least one is given.
-    Grain: partition_id, only partitions with such a commit. Columns: partition_id;
-    replaced_group_id: int, the first group by name; replaced_offset: long, its commit.
+    ``commits`` has is_replaced. Grain: partition_id, only partitions with such a commit. Columns:
+    partition_id; replaced_group_id: int, the first group by name; replaced_offset: long, its
+    commit.
     """
-    is_kept = "IF(known_epoch = leader_epoch OR shares, end_offset >= offset, end_offset = offset)"
-    columns = ("partition_id", "group_id", "offset")
-    tables = [] if stale is None else [stale.select(*columns)]
-    if epochs is not None:
-        tables.append(epochs.where(f"NOT coalesce({is_kept}, false)").select(*columns))
     return (
-        reduce(DataFrame.unionAll, tables)
+        commits.where("is_replaced")
         .groupBy("partition_id")
         .agg(
             F.expr("min(group_id) AS replaced_group_id"),

@@ -22,8 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from retentiond.config import NoPolicy, PolicyConflict, PolicyUnreadable, TopicPolicy
-from retentiond.model import GroupKind
-from retentiond.snapshot import EPOCH_SCHEMA, VANISHED, Snapshot, offsets_beside
+from retentiond.snapshot import VANISHED, Snapshot
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -74,12 +73,16 @@ COMMITS = pa.schema(
         _position("group_id"),
         _position("partition_id"),
         _position("topic_id"),  # the partition's topic, so that Spark need not join it
-        pa.field("offset", pa.int64()),  # null if it could not be read
+        pa.field("offset", pa.int64()),  # null if there is none, or it could not be read
+        _flag("is_committed"),
+        _flag("is_replaced"),
+        pa.field("remembered_offset", pa.int64()),
     ]
 )
-"""The columns of ``commits``, ``remembered`` and ``stale``."""
-EPOCHS = pa.schema([*EPOCH_SCHEMA, _position("topic_id"), _flag("shares")])
-"""``shares``: whether the group is a share group."""
+"""The columns of ``commits``. The last three are left out if they say nothing: if all rows are
+committed, none is replaced, nothing is remembered. ``is_replaced``: by `COMMIT_SCHEMA`, replaced or
+stale. ``remembered_offset``: only where the group now has a smaller commit on the partition, or
+none; all others add nothing."""
 GROUPS_OF_TOPICS = pa.schema([_position("group_id"), _position("topic_id")])
 """The columns of ``readers``, ``required`` and ``excluded``."""
 
@@ -93,18 +96,15 @@ class StarSchema(Generic[T]):
     ==============  ========================  ==================  ================================
     ``topics``      topic_id                  `TOPICS`            every topic
     ``partitions``  partition_id              `PARTITIONS`        every partition
-    ``commits``     group_id, partition_id    `COMMITS`           every commit
-    ``epochs``      group_id, partition_id    `EPOCHS`            see `EPOCH_SCHEMA`
+    ``commits``     group_id, partition_id    `COMMITS`           every commit, now or before
     ``failed``      group_id                  `GROUPS`            groups unreadable as a whole
-    ``remembered``  group_id, partition_id    `COMMITS`           see `_not_reached`
-    ``stale``       group_id, partition_id    `COMMITS`           see `Snapshot.stale`
     ``readers``     group_id, topic_id        `GROUPS_OF_TOPICS`  readers seen now or before
     ``vanished``    group_id                  `GROUPS`            remembered, and not listed
     ``required``    group_id, topic_id        `GROUPS_OF_TOPICS`  groups that the policy requires
     ``excluded``    group_id, topic_id        `GROUPS_OF_TOPICS`  groups that the policy excludes
     ==============  ========================  ==================  ================================
 
-    From ``epochs`` on, a table without rows is None. Most of them are empty on most clusters, and
+    From ``failed`` on, a table without rows is None. Most of them are empty on most clusters, and
     every table costs Spark a step.
 
     ``complete``: whether the listing of groups is complete; if not, no group is known to be absent.
@@ -117,10 +117,7 @@ class StarSchema(Generic[T]):
     topics: T
     partitions: T
     commits: T
-    epochs: T | None
     failed: T | None
-    remembered: T | None
-    stale: T | None
     readers: T | None
     vanished: T | None
     required: T | None
@@ -139,10 +136,7 @@ class StarSchema(Generic[T]):
             topics=convert(self.topics),
             partitions=convert(self.partitions),
             commits=convert(self.commits),
-            epochs=converted(self.epochs),
             failed=converted(self.failed),
-            remembered=converted(self.remembered),
-            stale=converted(self.stale),
             readers=converted(self.readers),
             vanished=converted(self.vanished),
             required=converted(self.required),
@@ -181,14 +175,9 @@ def star_schema(snapshot: Snapshot) -> StarSchema[pa.Table]:
         topics=_topics(snapshot),
         partitions=partitions,
         commits=_commits(snapshot.commits, partitions),
-        epochs=_unless_empty(_epochs(snapshot, partitions)),
         failed=_unless_empty(
             _table(GROUPS, [at for at, group in enumerate(snapshot.groups) if group.failure])
         ),
-        remembered=_unless_empty(
-            _commits(_not_reached(snapshot.remembered, snapshot.commits), partitions)
-        ),
-        stale=_unless_empty(_commits(snapshot.stale, partitions)),
         readers=_unless_empty(
             _table(
                 GROUPS_OF_TOPICS,
@@ -264,37 +253,25 @@ def _partitions(snapshot: Snapshot) -> pa.Table:
 
 
 def _commits(commits: pa.Table, partitions: pa.Table) -> pa.Table:
-    """`COMMIT_SCHEMA` with the topic of each partition: `COMMITS`."""
-    topic_ids = partitions["topic_id"].take(commits["partition_id"])
-    return pa.Table.from_arrays(
-        [commits["group_id"], commits["partition_id"], topic_ids, commits["offset"]],
-        schema=COMMITS,
-    )
-
-
-def _epochs(snapshot: Snapshot, partitions: pa.Table) -> pa.Table:
-    """`EPOCH_SCHEMA` with the topic of each partition and the kind of each group: `EPOCHS`."""
-    epochs = snapshot.epochs
-    shares = [snapshot.groups[at].kind is GroupKind.SHARE for at in epochs["group_id"].to_pylist()]
-    return pa.Table.from_arrays(
-        [
-            *epochs.columns,
-            partitions["topic_id"].take(epochs["partition_id"]),
-            pa.array(shares, pa.bool_()),
-        ],
-        schema=EPOCHS,
-    )
-
-
-def _not_reached(remembered: pa.Table, commits: pa.Table) -> pa.Table:
-    """The remembered commits whose group now has a smaller commit on the partition, or none.
-
-    The other remembered commits add nothing to the current ones; on most clusters that is all of
-    them.
-    """
-    readable = commits.filter(pc.is_valid(commits["offset"]))
-    is_reached = offsets_beside(remembered, readable) >= remembered["offset"].to_numpy()
-    return remembered.filter(pa.array(~is_reached))
+    """`COMMITS` of `COMMIT_SCHEMA`."""
+    offset, remembered = commits["offset"], commits["remembered_offset"]
+    is_reached = pc.fill_null(pc.greater_equal(offset, remembered), False)
+    columns = {
+        "group_id": commits["group_id"],
+        "partition_id": commits["partition_id"],
+        "topic_id": partitions["topic_id"].take(commits["partition_id"]),
+        "offset": offset,
+    }
+    if pc.any(pc.invert(commits["is_committed"])).as_py():
+        columns["is_committed"] = commits["is_committed"]
+    is_replaced = pc.or_(commits["is_replaced"], commits["is_stale"])
+    if pc.any(is_replaced).as_py():
+        columns["is_replaced"] = is_replaced
+    not_reached = pc.if_else(is_reached, None, remembered)
+    if not_reached.null_count < len(commits):
+        columns["remembered_offset"] = not_reached
+    schema = pa.schema([COMMITS.field(name) for name in columns])
+    return pa.Table.from_arrays([*columns.values()], schema=schema)
 
 
 def _required(snapshot: Snapshot) -> pa.Table:

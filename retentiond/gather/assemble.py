@@ -23,7 +23,6 @@ from retentiond.kafka.interface import GroupMembers
 from retentiond.model import Commit, Failure, GroupKind, TopicPartition
 from retentiond.snapshot import (
     ABSENT,
-    COMMIT_SCHEMA,
     DENSE,
     EXTERNAL_READER,
     NOWHERE,
@@ -32,6 +31,7 @@ from retentiond.snapshot import (
     Integers,
     PartitionReading,
     Snapshot,
+    commit_table,
     namesake_id,
 )
 
@@ -243,17 +243,14 @@ def commit_rows(
     at[on != NOWHERE] = positions_of(on[on != NOWHERE], numbers[on != NOWHERE], partitions)
     is_there = at != NOWHERE
     is_unknown = (on != NOWHERE) & ~is_there
-    rows = pa.Table.from_arrays(
-        [
-            pa.array(groups[is_there], COMMIT_SCHEMA.field("group_id").type),
-            pa.array(at[is_there], COMMIT_SCHEMA.field("partition_id").type),
-            pa.array(offsets[is_there], mask=unreadable[is_there]),
-            pa.array(
-                epochs[is_there].astype(np.int32),
-                mask=unreadable[is_there] | (epochs[is_there] == NOT_TOLD),
-            ),
-        ],
-        schema=COMMIT_SCHEMA,
+    is_unreadable = unreadable[is_there]
+    is_told = ~is_unreadable & (epochs[is_there] != NOT_TOLD)
+    rows = commit_table(
+        group_id=pa.array(groups[is_there], pa.int32()),
+        partition_id=pa.array(at[is_there], pa.int32()),
+        is_committed=pa.array(np.ones(len(is_unreadable), np.bool_)),
+        offset=pa.array(offsets[is_there], mask=is_unreadable),
+        leader_epoch=pa.array(epochs[is_there].astype(np.int32), mask=~is_told),
     )
     unknown = zip(groups[is_unknown].tolist(), on[is_unknown].tolist(), strict=True)
     return rows, frozenset(GroupTopic(*pair) for pair in unknown)

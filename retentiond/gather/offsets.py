@@ -21,7 +21,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from retentiond.config import TopicPolicy
 from retentiond.gather.topics import EnabledTopic
@@ -33,8 +32,16 @@ from retentiond.kafka.interface import (
     OffsetBound,
     PartitionEpoch,
 )
-from retentiond.model import Failure, TopicPartition
-from retentiond.snapshot import EPOCH_SCHEMA, Integers, PartitionReading, Snapshot, partitions_of
+from retentiond.model import Failure, GroupKind, TopicPartition
+from retentiond.snapshot import (
+    NOWHERE,
+    Flags,
+    Integers,
+    PartitionReading,
+    Snapshot,
+    partitions_of,
+    with_columns,
+)
 
 NOT_ASKED = Failure("NOT_ASKED", "this reading is about other partitions")
 
@@ -280,36 +287,46 @@ def _tiered_among(
 
 
 def with_epochs(snapshot: Snapshot, kafka: Kafka) -> Snapshot:
-    """The snapshot with `Snapshot.epochs`; a partition whose leader does not tell is unreadable."""
-    rows = _deletable(snapshot)
-    if not rows.num_rows:
+    """The snapshot with what leaders say of the epochs of commits, for the plan. A partition whose
+    leader does not tell is unreadable.
+
+    `retentiond.act.evidence` judges `Snapshot.epoch_ends` again, in its own words.
+    """
+    commits = snapshot.commits
+    is_asked = _could_be_reached(snapshot)
+    if not is_asked.any():
         return snapshot
-    partitions = rows["partition_id"].to_numpy()
-    epochs = rows["leader_epoch"].to_numpy()
-    pairs, which = np.unique(np.stack([partitions, epochs]), axis=1, return_inverse=True)
+    rows = commits.filter(pa.array(is_asked))
+    groups, partitions, offsets, epochs = (
+        rows[name].to_numpy() for name in ("group_id", "partition_id", "offset", "leader_epoch")
+    )
+    keys, which = np.unique(partitions.astype(np.int64) << 32 | epochs, return_inverse=True)
+    positions, epochs_asked = (keys >> 32).tolist(), (keys & 0xFFFFFFFF).tolist()
     names = partitions_of(snapshot)
-    asked = [PartitionEpoch(names[at], epoch) for at, epoch in pairs.T.tolist()]
-    told = kafka.epoch_ends(asked)
-    answers = [told.get(each, NO_EPOCH) for each in asked]
-    unreadable = {
-        at: answer
-        for at, answer in zip(pairs[0].tolist(), answers, strict=True)
-        if isinstance(answer, Failure)
-    }
-    ends = [each if isinstance(each, EpochEnd) else None for each in answers]
-    is_past = np.array([end is not None for end in ends])[which.ravel()]
-    past = rows.filter(pa.array(is_past))
-    if not past.num_rows and not unreadable:
-        return snapshot
-    of_rows = [ends[pair] or EpochEnd(None, None) for pair in which.ravel()[is_past].tolist()]
-    columns = [past[name] for name in ("group_id", "partition_id", "offset", "leader_epoch")]
-    columns += [
-        pa.array([end.known_epoch for end in of_rows], EPOCH_SCHEMA.field("known_epoch").type),
-        pa.array([end.end_offset for end in of_rows], EPOCH_SCHEMA.field("end_offset").type),
+    asked = [
+        PartitionEpoch(names[at], epoch) for at, epoch in zip(positions, epochs_asked, strict=True)
     ]
+    told = kafka.epoch_ends(asked)
+    answers = {
+        (at, each.leader_epoch): told.get(each, NO_EPOCH)
+        for at, each in zip(positions, asked, strict=True)
+    }
+    unreadable = {at: each for (at, _), each in answers.items() if isinstance(each, Failure)}
+    past = {pair: each for pair, each in answers.items() if isinstance(each, EpochEnd)}
+    if not past and not unreadable:
+        return snapshot
+    is_past = np.array([pair in past for pair in answers])[which]
+    known, ends = (
+        np.array([NOWHERE if each is None else each for each in told])[which]
+        for told in zip(*(past.get(pair, EpochEnd(None, None)) for pair in answers), strict=True)
+    )
+    is_share = np.array([each.kind is GroupKind.SHARE for each in snapshot.groups])[groups]
+    is_replaced = np.zeros(len(commits), np.bool_)
+    is_replaced[is_asked] = is_past & ~are_kept(offsets, epochs, known, ends, is_share)
     return replace(
         snapshot,
-        epochs=pa.Table.from_arrays(columns, schema=EPOCH_SCHEMA),
+        commits=with_columns(commits, is_replaced=pa.array(is_replaced)),
+        epoch_ends=past,
         partitions=tuple(
             replace(each, failure=each.failure or unreadable[at]) if at in unreadable else each
             for at, each in enumerate(snapshot.partitions)
@@ -317,15 +334,33 @@ def with_epochs(snapshot: Snapshot, kafka: Kafka) -> Snapshot:
     )
 
 
-def _deletable(snapshot: Snapshot) -> pa.Table:
-    """The commits with an epoch between the log start and the high watermark: one at or below the
-    log start frees nothing, and one beyond the end holds as it is."""
+def are_kept(
+    offsets: Integers, epochs: Integers, known: Integers, ends: Integers, is_share: Flags
+) -> Flags:
+    """Whether the leader proves that its log still has the records that were read, for commits of
+    other epochs than its own. ``known``, ``ends``: its answers (`EpochEnd`).
+
+    An unclean election may have put other records where a group has read. A log has what was read
+    in an epoch if it knows that epoch and its end is not below the commit. If it knows only an
+    earlier one, that must end where the commit stands: no record of the later one was read then. A
+    share group's epoch is the one in which it was written, whose records it need not have read: all
+    that counts is that nothing older ends below.
+    """
+    is_known = is_share | (known == epochs)
+    kept: Flags = (ends == offsets) | ((ends > offsets) & is_known)
+    return kept
+
+
+def _could_be_reached(snapshot: Snapshot) -> Flags:
+    """Which commits have an epoch, and lie between the log start and the high watermark: one at or
+    below the log start frees nothing, and one beyond the end holds as it is."""
     commits = snapshot.commits
-    # An epoch stands only beside an offset that could be read.
-    rows = commits.filter(pc.is_valid(commits["leader_epoch"]))
-    partitions, offsets = rows["partition_id"].to_numpy(), rows["offset"].to_numpy()
+    partitions = commits["partition_id"].to_numpy()
+    offsets = commits["offset"].fill_null(NOWHERE).to_numpy()
     starts, ends = _bounds(snapshot.partitions)
-    return rows.filter(pa.array((starts[partitions] < offsets) & (offsets <= ends[partitions])))
+    is_told: Flags = commits["leader_epoch"].is_valid().to_numpy()
+    is_told &= (starts[partitions] < offsets) & (offsets <= ends[partitions])
+    return is_told
 
 
 def _bounds(

@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -23,15 +22,23 @@ from retentiond.history.schema import COLUMNS, PLAN_FIELDS, SCHEMA, CommitState,
 from retentiond.model import DeletionOutcome, Outcome, Plan, TopicPartition
 from retentiond.snapshot import (
     ABSENT,
+    NOWHERE,
     Integers,
     Snapshot,
+    current,
+    distinct,
+    keys_of_commits,
     partitions_of,
     positions_of_names,
+    rows_among,
     topics_of,
 )
 
 NO_OFFSET = -1
 """Stands for an offset that is missing or not known."""
+
+NO_COMMIT = np.iinfo(np.int64).min
+"""Stands for no commit at all."""
 
 REPLACED = -2
 """``REPLACED - offset`` stands for a commit at this offset whose records may have been replaced
@@ -108,20 +115,13 @@ NOTHING_RECORDED = RecordedState()
 def recorded_state(snapshot: Snapshot) -> RecordedState:
     partitions = tuple(partitions_of(snapshot))
 
-    def keys_of(table: pa.Table) -> Integers:
-        keys: Integers = table["group_id"].to_numpy().astype(np.int64) * len(partitions)
-        keys += table["partition_id"].to_numpy()
-        return keys
-
-    table = snapshot.commits
-    keys = keys_of(table)
+    now = current(snapshot.commits)
+    keys = keys_of_commits(now, len(partitions))
+    offsets = now["offset"].fill_null(NO_OFFSET).to_numpy()
+    is_doubtful = pc.or_(now["is_replaced"], now["is_stale"]).to_numpy()
+    offsets = np.where(is_doubtful & (offsets != NO_OFFSET), REPLACED - offsets, offsets)
     order = np.argsort(keys, kind="stable")
-    keys = keys[order]
-    offsets = table["offset"].fill_null(NO_OFFSET).to_numpy().astype(np.int64)[order]
-    doubtful = np.concatenate([keys_of(snapshot.stale), keys_of(_replaced(snapshot.epochs))])
-    at, is_found = _find(doubtful, keys)
-    at = np.unique(at[is_found])
-    offsets[at] = np.where(offsets[at] == NO_OFFSET, NO_OFFSET, REPLACED - offsets[at])
+    keys, offsets = keys[order], offsets[order]
     return RecordedState(
         groups=tuple(group.group_id for group in snapshot.groups),
         partitions=partitions,
@@ -137,24 +137,16 @@ def recorded_state(snapshot: Snapshot) -> RecordedState:
     )
 
 
-def _replaced(epochs: pa.Table) -> pa.Table:
-    """The commits (`EPOCH_SCHEMA`) for which the leader doesn't prove that the log still has the
-    records that were read. Commits of share groups may be among them needlessly."""
-    is_same = pc.equal(epochs["known_epoch"], epochs["leader_epoch"])
-    holds = pc.and_(is_same, pc.greater_equal(epochs["end_offset"], epochs["offset"]))
-    holds = pc.or_kleene(holds, pc.equal(epochs["end_offset"], epochs["offset"]))
-    return epochs.filter(pc.invert(pc.fill_null(holds, False)))
-
-
 def _readers(snapshot: Snapshot) -> frozenset[tuple[str, str]]:
     """Groups that read a topic without a commit there, with the topic. A pair is the group's
     position times the number of topics, plus the topic's position."""
     topics = max(1, len(snapshot.topics))
     without_offsets = snapshot.readers | snapshot.remembered_readers
     pairs = [group * topics + topic for group, topic in without_offsets]
-    remembered = _pairs(snapshot, snapshot.remembered, topics)
-    all_pairs = np.concatenate([np.array(pairs, np.int64), remembered])
-    _, has_commit = _find(all_pairs, _pairs(snapshot, snapshot.commits, topics))
+    now = current(snapshot.commits)
+    gone = snapshot.commits.filter(pc.invert(snapshot.commits["is_committed"]))
+    all_pairs = np.concatenate([np.array(pairs, np.int64), _pairs(snapshot, gone, topics)])
+    has_commit = np.isin(all_pairs, _pairs(snapshot, now, topics))
     return frozenset(
         (snapshot.groups[pair // topics].group_id, snapshot.topics[pair % topics].name)
         for pair in all_pairs[~has_commit].tolist()
@@ -162,9 +154,9 @@ def _readers(snapshot: Snapshot) -> frozenset[tuple[str, str]]:
 
 
 def _pairs(snapshot: Snapshot, commits: pa.Table, topics: int) -> Integers:
-    """The pair of group and topic of each commit, sorted. ``topics``: their number."""
+    """The pairs of group and topic of the commits. ``topics``: their number."""
     groups = commits["group_id"].to_numpy().astype(np.int64)
-    return np.sort(groups * topics + topics_of(snapshot)[commits["partition_id"].to_numpy()])
+    return distinct(groups * topics + topics_of(snapshot)[commits["partition_id"].to_numpy()])
 
 
 def deletions_of(seen: FinishedCycle) -> list[Deletion]:
@@ -281,84 +273,44 @@ def _partitions(seen: FinishedCycle, now: RecordedState) -> Columns:
 
 def _changed_commits(now: RecordedState, before: RecordedState) -> Columns:
     """Commits that are new or have moved, and commits that are gone."""
-    old = _renumbered_commits(now, before)
-    at, is_known = _find(now.commits.keys, old.keys)
-    is_changed = ~is_known
-    is_changed[is_known] = old.offsets[at[is_known]] != now.commits.offsets[is_known]
-    keys, offsets = now.commits.keys[is_changed], now.commits.offsets[is_changed]
-    _, is_still_there = _find(old.keys, now.commits.keys)
-    gone = old.keys[~is_still_there]
-    lost = _commits_of_lost(now, before)
-    is_replaced = offsets <= REPLACED
+    groups = (*now.groups, *sorted({*before.groups} - {*now.groups}))
+    partitions = (*now.partitions, *sorted({*before.partitions} - {*now.partitions}))
+    new, old = (_renumbered(each, groups, partitions) for each in (now, before))
+    at = rows_among(new.keys, old.keys)
+    is_changed = np.append(old.offsets, NO_COMMIT)[at] != new.offsets
+    gone = old.keys[rows_among(old.keys, new.keys) == NOWHERE]
+    offsets = np.concatenate([new.offsets[is_changed], np.full(len(gone), NO_COMMIT)])
+    is_replaced = (offsets <= REPLACED) & (offsets != NO_COMMIT)
     states = np.where(is_replaced, 2, np.where(offsets == NO_OFFSET, 1, 0))
-    states = np.concatenate([states, np.full(len(gone), 3)])
+    states[offsets == NO_COMMIT] = 3
     offsets = np.where(is_replaced, REPLACED - offsets, offsets)
-    keys = np.concatenate([keys, gone])
-    offsets = np.concatenate([offsets, np.full(len(gone), NO_OFFSET)])
-    group, partition = np.divmod(keys, max(1, len(now.partitions)))
-    columns = {
-        "topic": _taken([each.topic for each in now.partitions], partition, pa.string()),
-        "partition": _taken([each.partition for each in now.partitions], partition, pa.int32()),
-        "group": _taken(now.groups, group, pa.string()),
-        "committed_offset": pa.array(offsets, mask=offsets == NO_OFFSET),
+    group, partition = np.divmod(
+        np.concatenate([new.keys[is_changed], gone]), max(1, len(partitions))
+    )
+    return {
+        "topic": _taken([each.topic for each in partitions], partition, pa.string()),
+        "partition": _taken([each.partition for each in partitions], partition, pa.int32()),
+        "group": _taken(groups, group, pa.string()),
+        "committed_offset": pa.array(offsets, mask=offsets < 0),
         "state": _taken([*CommitState, None], states, pa.string()),
     }
-    if not lost:
-        return columns
-    others = {
-        "topic": pa.array([at.topic for _, at in lost], pa.string()),
-        "partition": pa.array([at.partition for _, at in lost], pa.int32()),
-        "group": pa.array([group_id for group_id, _ in lost], pa.string()),
-        "committed_offset": pa.nulls(len(lost), pa.int64()),
-        "state": pa.nulls(len(lost), pa.string()),
-    }
-    return {name: pa.concat_arrays([columns[name], others[name]]) for name in columns}
 
 
 def _taken(values: Sequence[Any], at: Integers, kind: Any) -> Any:
     return pa.array(values, kind).take(pa.array(at))
 
 
-def _find(keys: Integers, ordered: Integers) -> tuple[Integers, npt.NDArray[np.bool_]]:
-    """For each key, its position in ``ordered``, and whether it is there."""
-    at = np.searchsorted(ordered, keys)
-    if not len(ordered):
-        return at, np.zeros(len(keys), bool)
-    at = np.minimum(at, len(ordered) - 1)
-    return at, ordered[at] == keys
-
-
-def _renumbered_commits(now: RecordedState, before: RecordedState) -> RecordedCommits:
-    """The earlier commits with the present positions of groups and partitions, without those whose
-    group or partition is gone."""
-    if (before.groups, before.partitions) == (now.groups, now.partitions):
-        return before.commits
-    group, partition = _positions(now, before)
-    kept = (group >= 0) & (partition >= 0)
-    keys = group[kept] * len(now.partitions) + partition[kept]
+def _renumbered(
+    state: RecordedState, groups: tuple[str, ...], partitions: tuple[TopicPartition, ...]
+) -> RecordedCommits:
+    """The commits with the positions of their groups and partitions among these."""
+    if (state.groups, state.partitions) == (groups, partitions):
+        return state.commits
+    group, partition = np.divmod(state.commits.keys, max(1, len(state.partitions)))
+    keys = positions_of_names(state.groups, groups)[group] * len(partitions)
+    keys += positions_of_names(state.partitions, partitions)[partition]
     order = np.argsort(keys, kind="stable")
-    return RecordedCommits(keys[order], before.commits.offsets[kept][order])
-
-
-def _positions(now: RecordedState, before: RecordedState) -> tuple[Integers, Integers]:
-    """The present positions of the earlier commits' groups and partitions; -1 if they are gone."""
-    groups, partitions = np.divmod(before.commits.keys, max(1, len(before.partitions)))
-    return (
-        positions_of_names(before.groups, now.groups)[groups],
-        positions_of_names(before.partitions, now.partitions)[partitions],
-    )
-
-
-def _commits_of_lost(now: RecordedState, before: RecordedState) -> list[tuple[str, TopicPartition]]:
-    """Earlier commits whose group or partition is gone."""
-    if (before.groups, before.partitions) == (now.groups, now.partitions):
-        return []
-    group, partition = _positions(now, before)
-    keys = before.commits.keys[(group < 0) | (partition < 0)].tolist()
-    return [
-        (before.groups[group], before.partitions[partition])
-        for group, partition in (divmod(key, len(before.partitions)) for key in keys)
-    ]
+    return RecordedCommits(keys[order], state.commits.offsets[order])
 
 
 def _changed_groups(now: Mapping[str, GroupRecord], before: Mapping[str, GroupRecord]) -> Columns:

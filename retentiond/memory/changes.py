@@ -35,9 +35,8 @@ from retentiond.memory.topics import (
     gone_topics,
     group_and_topic,
     known_topics,
-    unique_runs,
 )
-from retentiond.snapshot import NOWHERE, Flags, Snapshot
+from retentiond.snapshot import NOWHERE, Flags, Snapshot, current, distinct
 
 DROP_AFTER_MS = DAY_MS
 """For how long a topic must have been observed to be gone before all memory of it is dropped. If
@@ -244,8 +243,9 @@ def with_stale(last: RememberedReader, offsets: Mapping[int, int], now_ms: int) 
 
 def _unknown_readers(snapshot: Snapshot, known: Readers) -> list[GroupOnTopic]:
     """Readers that have a commit on a topic, or may read it, and are not ``known``."""
-    shown = np.append(group_and_topic(snapshot, snapshot.commits), may_read(snapshot))
-    unknown = np.setdiff1d(unique_runs(shown), Rows.of(known, snapshot).pairs)
+    shown = np.append(group_and_topic(snapshot, current(snapshot.commits)), may_read(snapshot))
+    pairs = distinct(shown)
+    unknown = pairs[~np.isin(pairs, Rows.of(known, snapshot).pairs)]
     topics = max(1, len(snapshot.topics))
     return [reader_at(snapshot, *divmod(pair, topics)) for pair in unknown.tolist()]
 
@@ -253,7 +253,9 @@ def _unknown_readers(snapshot: Snapshot, known: Readers) -> list[GroupOnTopic]:
 def _stale_by_reader(snapshot: Snapshot) -> Mapping[GroupOnTopic, Mapping[int, int]]:
     """The stale commits of each reader, by partition."""
     stale: defaultdict[GroupOnTopic, dict[int, int]] = defaultdict(dict)
-    columns = (snapshot.stale[name].to_pylist() for name in ("group_id", "partition_id", "offset"))
+    names = ["group_id", "partition_id", "offset"]
+    rows = snapshot.commits.select(names).filter(snapshot.commits["is_stale"])
+    columns = (rows[name].to_pylist() for name in names)
     for group, position, offset in zip(*columns, strict=True):
         reading = snapshot.partitions[position]
         stale[reader_at(snapshot, group, reading.topic)][reading.partition] = offset

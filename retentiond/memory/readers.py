@@ -78,7 +78,7 @@ class RememberedReader:
     - ``moved_at_ms``: by partition, when the commit was first seen at its present offset.
     - ``seen_at_ms``: when the reader was first seen to read the topic.
     - ``stale``: the partitions whose commit may be older than the log, until it moves
-      (`Snapshot.stale`).
+      (`COMMIT_SCHEMA`).
     """
 
     kind: GroupKind

@@ -11,16 +11,13 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from retentiond.gather.assemble import positions_of
-from retentiond.memory.readers import ReaderName
+from retentiond.memory.readers import Commits, ReaderName
 from retentiond.memory.remembered import Remembered, are_forgotten
 from retentiond.model import GroupKind
 from retentiond.snapshot import (
     ABSENT,
-    COMMIT_SCHEMA,
-    DATED_SCHEMA,
     NOWHERE,
     VANISHED,
     Flags,
@@ -30,15 +27,18 @@ from retentiond.snapshot import (
     PartitionReading,
     Snapshot,
     TopicReading,
+    commit_table,
+    keys_of_commits,
     namesake_id,
-    offsets_beside,
+    rows_among,
+    with_columns,
 )
 
 
 def recalled(snapshot: Snapshot, remembered: Remembered) -> Snapshot:
-    """The snapshot from which a cycle decides: with `Snapshot.remembered`, ``remembered_readers``,
-    ``stale`` and their times, with the vanished groups, with recreated topics marked, and with
-    `Remembered.lost` as a problem."""
+    """The snapshot from which a cycle decides: with what is remembered of its commits and readers,
+    with the vanished groups, with recreated topics marked, and with `Remembered.lost` as a problem.
+    """
     topics = tuple(_recognised(topic, remembered) for topic in snapshot.topics)
     readers = remembered.readers
     topic_of = readers.topics_in([topic.name for topic in topics])
@@ -52,16 +52,6 @@ def recalled(snapshot: Snapshot, remembered: Remembered) -> Snapshot:
     # A partition that the metadata lacks gets no decision.
     at = positions_of(topic_of[commits.owners], commits.partitions, snapshot.partitions)
     commits, at = commits.where(at != NOWHERE), at[at != NOWHERE]
-    last_seen = pa.Table.from_arrays(
-        [
-            pa.array(group_of[commits.owners], pa.int32()),
-            pa.array(at, pa.int32()),
-            pa.array(commits.offsets),
-            pa.nulls(len(at), pa.int32()),
-        ],
-        schema=COMMIT_SCHEMA,
-    )
-    stale_before = last_seen.filter(pa.array(commits.is_stale))
     absent = np.flatnonzero(counts & readers.is_absent)
     since_ms = readers.column("absent_since_ms").take(pa.array(absent)).to_pylist()
 
@@ -71,15 +61,44 @@ def recalled(snapshot: Snapshot, remembered: Remembered) -> Snapshot:
 
     return replace(
         snapshot,
-        remembered=last_seen,
-        dated=last_seen.append_column(
-            DATED_SCHEMA.field("moved_at_ms"), pa.array(commits.moved_at_ms)
-        ),
+        commits=_with_remembered(snapshot, group_of[commits.owners], at, commits),
         absent_since_ms=dict(zip(pairs(absent), since_ms, strict=True)),
         remembered_readers=frozenset(pairs(_readers_without_commit(counts, commits.owners))),
-        stale=stale_commits(snapshot.commits, stale_before, topics, snapshot.partitions),
         problems=snapshot.problems + ((remembered.lost,) if remembered.lost else ()),
     )
+
+
+def _with_remembered(
+    snapshot: Snapshot, groups: Integers, partitions: Integers, remembered: Commits
+) -> pa.Table:
+    """The snapshot's commits beside the ``remembered`` ones of these groups and partitions, and
+    those that are only remembered."""
+    now, count = snapshot.commits, len(snapshot.partitions)
+    at = rows_among(keys_of_commits(now, count), groups * count + partitions)
+    is_known = at != NOWHERE
+    beside = np.append(remembered.offsets, NOWHERE)[at]
+    moved_at_ms = np.append(remembered.moved_at_ms, NOWHERE)[at]
+    was_stale = np.append(remembered.is_stale, False)[at] & (
+        now["offset"].fill_null(NOWHERE).to_numpy() == beside
+    )
+    now = with_columns(
+        now,
+        is_stale=pa.array(are_stale(now, was_stale, snapshot.topics, snapshot.partitions)),
+        remembered_offset=pa.array(beside, mask=~is_known),
+        moved_at_ms=pa.array(moved_at_ms, mask=moved_at_ms == NOWHERE),
+    )
+    is_missing = np.ones(len(partitions), np.bool_)
+    is_missing[at[is_known]] = False
+    if not is_missing.any():
+        return now
+    gone = remembered.where(is_missing)
+    others = commit_table(
+        group_id=pa.array(groups[is_missing], pa.int32()),
+        partition_id=pa.array(partitions[is_missing], pa.int32()),
+        remembered_offset=pa.array(gone.offsets),
+        moved_at_ms=pa.array(gone.moved_at_ms, mask=gone.moved_at_ms == NOWHERE),
+    )
+    return pa.concat_tables([now, others])
 
 
 def _readers_without_commit(counts: Flags, owners: Integers) -> Integers:
@@ -130,36 +149,34 @@ def _with_vanished(snapshot: Snapshot, kinds: Mapping[ReaderName, GroupKind]) ->
     positions = {group.group_id: position for position, group in enumerate(groups)}
     moved = np.array([positions[group.group_id] for group in snapshot.groups], np.int32)
 
-    def renumbered(table: pa.Table) -> pa.Table:
-        group_ids = pa.array(moved[table["group_id"].to_numpy()], pa.int32())
-        return table.set_column(0, table.schema.field("group_id"), group_ids)
-
     def of(pairs: Iterable[GroupTopic]) -> frozenset[GroupTopic]:
         return frozenset(GroupTopic(int(moved[group]), topic) for group, topic in pairs)
 
     return replace(
         snapshot,
         groups=groups,
-        commits=renumbered(snapshot.commits),
-        epochs=renumbered(snapshot.epochs),
+        commits=with_columns(
+            snapshot.commits,
+            group_id=pa.array(moved[snapshot.commits["group_id"].to_numpy()], pa.int32()),
+        ),
         readers=of(snapshot.readers),
         changelogs=of(snapshot.changelogs),
     )
 
 
-def stale_commits(
+def are_stale(
     commits: pa.Table,
-    stale_before: pa.Table,
+    was_stale: Flags,
     topics: Sequence[TopicReading],
     partitions: Sequence[PartitionReading],
-) -> pa.Table:
-    """The commits that may be older than the present log.
+) -> Flags:
+    """Which commits may be older than the present log.
 
     A consumer that outlives its topic commits its old position on the new one. So two kinds of
     commits prove nothing until they move, however often they are committed again: a commit that
     exists when a new topic id is first seen, and a commit beyond the end, which the log may grow
-    past. ``stale_before``: the remembered commits that were stale. A commit at or below the log
-    start offset frees nothing, so it isn't stale.
+    past. ``was_stale``: whether the commit was stale where it stands now. A commit at or below the
+    log start offset frees nothing, so it isn't stale.
     """
     recreated = np.array([topics[each.topic].recreated for each in partitions], np.bool_)
     # If an end is unreadable, no commit is known to be beyond it. If a log start is unreadable,
@@ -172,8 +189,9 @@ def stale_commits(
             (none.max, [each.high_watermark for each in partitions]),
         )
     )
-    rows = commits.filter(pc.is_valid(commits["offset"]))
-    at, offsets = rows["partition_id"].to_numpy(), rows["offset"].to_numpy()
-    is_known = offsets_beside(rows, stale_before) == offsets
-    is_stale = (recreated[at] | (offsets > ends[at]) | is_known) & (offsets > starts[at])
-    return rows.filter(pa.array(is_stale))
+    at, offsets = commits["partition_id"].to_numpy(), commits["offset"]
+    offset = offsets.fill_null(NOWHERE).to_numpy()
+    is_stale: Flags = offsets.is_valid().to_numpy()
+    is_stale &= recreated[at] | (offset > ends[at]) | was_stale
+    is_stale &= offset > starts[at]
+    return is_stale

@@ -20,9 +20,10 @@ from retentiond.memory.readers import (
     GroupOnTopic,
     Readers,
     RememberedReader,
+    flags,
     keys_of,
 )
-from retentiond.memory.topics import group_and_topic, unique_runs
+from retentiond.memory.topics import group_and_topic
 from retentiond.snapshot import (
     ABSENT,
     NOWHERE,
@@ -30,6 +31,8 @@ from retentiond.snapshot import (
     Flags,
     Integers,
     Snapshot,
+    current,
+    distinct,
     keys_of_commits,
     rows_among,
 )
@@ -64,11 +67,11 @@ class Seen(NamedTuple):
 
 def seen(snapshot: Snapshot, readers: Readers, rows: Rows) -> Seen:
     """``rows``: where the ``readers`` stand in the reading."""
-    now = snapshot.commits
+    now = current(snapshot.commits)
     pairs = group_and_topic(snapshot, now)
     others = readers_of_other_topics(snapshot)
     others_at = readers.rows_of(keys_of(others))
-    present = np.union1d(unique_runs(pairs), may_read(snapshot))
+    present = distinct(np.append(distinct(pairs), may_read(snapshot)))
     is_present = np.isin(rows.pairs, present)
     is_present[others_at[others_at != NOWHERE]] = True
 
@@ -96,7 +99,7 @@ def seen(snapshot: Snapshot, readers: Readers, rows: Rows) -> Seen:
     has_moved = (kept != before) | (moved_before_ms == NOWHERE)
     moved_at_ms = np.where(has_moved, snapshot.taken_at_ms, moved_before_ms)
     # A commit proves nothing until it moves, if it may be older than the log.
-    is_stale = np.isin(keys, keys_of_commits(snapshot.stale, count))
+    is_stale = flags(now["is_stale"])
     has_changed = has_moved | (is_stale != np.append(known.is_stale, False)[at])
     is_news = has_changed & (offset != NOWHERE)
 
@@ -127,7 +130,7 @@ def seen(snapshot: Snapshot, readers: Readers, rows: Rows) -> Seen:
         moved_at_ms[is_added],
         is_stale[is_added],
     )
-    new_pairs = np.setdiff1d(present, rows.pairs)
+    new_pairs = present[~np.isin(present, rows.pairs)]
     is_of_new = owners == NOWHERE
     of_new = added.where(is_of_new)
     of_new = of_new._replace(owners=np.searchsorted(new_pairs, pairs[is_added][is_of_new]))

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from retentiond.memory.remembered import KnownTopic, Remembered
-from retentiond.snapshot import NOWHERE, Integers, Snapshot, topics_of
+from retentiond.snapshot import Integers, Snapshot, distinct, topics_of
 
 
 def known_topics(
@@ -48,7 +48,9 @@ def _has_seen_all_commits(snapshot: Snapshot, topic: int) -> bool:
     if snapshot.problems or snapshot.hides_groups_of(reading) or reading.failure is not None:
         return False
     partitions = [at for at, each in enumerate(snapshot.partitions) if each.topic == topic]
-    commits = snapshot.commits.filter(pc.is_null(snapshot.commits["offset"]))
+    commits = snapshot.commits.filter(
+        pc.and_(snapshot.commits["is_committed"], pc.is_null(snapshot.commits["offset"]))
+    )
     here = commits.filter(pc.is_in(commits["partition_id"], pa.array(partitions, pa.int32())))
     unreadable = {*here["group_id"].to_pylist()}
     unreadable |= {at for at, group in enumerate(snapshot.groups) if group.failure is not None}
@@ -59,7 +61,7 @@ def readers_by_topic(snapshot: Snapshot) -> defaultdict[int, set[str]]:
     """The groups that have committed on a topic, now or before, or may read it; by the topic's
     position."""
     pairs: set[tuple[int, int]] = {*snapshot.readers, *snapshot.remembered_readers}
-    pairs |= traces(snapshot, snapshot.commits) | traces(snapshot, snapshot.remembered)
+    pairs |= traces(snapshot, snapshot.commits)
     readers: defaultdict[int, set[str]] = defaultdict(set)
     for group, topic in pairs:
         readers[topic].add(snapshot.groups[group].group_id)
@@ -68,14 +70,8 @@ def readers_by_topic(snapshot: Snapshot) -> defaultdict[int, set[str]]:
 
 def traces(snapshot: Snapshot, commits: pa.Table) -> set[tuple[int, int]]:
     """Which group has a commit on which topic: pairs of their positions."""
-    pairs = unique_runs(group_and_topic(snapshot, commits)).tolist()
+    pairs = distinct(group_and_topic(snapshot, commits)).tolist()
     return {divmod(pair, len(snapshot.topics)) for pair in pairs}
-
-
-def unique_runs(numbers: Integers) -> Integers:
-    """The distinct numbers, ascending. It is fast because equal numbers mostly stand together."""
-    is_another = np.diff(numbers, prepend=NOWHERE - 1) != 0
-    return np.unique(numbers[is_another])
 
 
 def group_and_topic(snapshot: Snapshot, commits: pa.Table) -> Integers:

@@ -114,9 +114,15 @@ def example_history(folder: str) -> HistoryTable:
 
 def example() -> Snapshot:
     """A group has read one partition and is silent on another: a plan of it takes both steps."""
-    commits = pa.Table.from_pylist(
-        [{"group_id": 0, "partition_id": 0, "offset": 5}], schema=COMMIT_SCHEMA
-    )
+    commit = {
+        "group_id": 0,
+        "partition_id": 0,
+        "is_committed": True,
+        "offset": 5,
+        "is_replaced": False,
+        "is_stale": False,
+        "remembered_offset": 6,
+    }
     return Snapshot(
         cluster_id="example",
         taken_at_ms=0,
@@ -127,8 +133,7 @@ def example() -> Snapshot:
         ),
         partitions=tuple(PartitionReading(0, number, 0, 9, 9, 9) for number in range(2)),
         groups=(GroupReading("group", GroupKind.CLASSIC, "Stable"),),
-        commits=commits,
-        remembered=commits,
+        commits=pa.Table.from_pylist([commit], schema=COMMIT_SCHEMA),
         readers=frozenset({GroupTopic(0, 0)}),
         problems=(),
     )

@@ -50,7 +50,7 @@ def _row(snapshot: Snapshot, number: int) -> PlanRow:
     commits = {
         snapshot.groups[commit["group_id"]].group_id: commit["offset"]
         for commit in snapshot.commits.to_pylist()
-        if commit["partition_id"] == number
+        if commit["is_committed"] and commit["partition_id"] == number
     }
     binding_group = min(commits, key=lambda group: (commits[group], group), default=None)
     lowest = None if binding_group is None else commits[binding_group]

@@ -69,8 +69,8 @@ def test_every_commit_finds_its_partition_or_is_a_stray(
     )
     every = [(group, *commit) for group, those in commits.items() for commit in those]
     assert rows.schema == COMMIT_SCHEMA
-    assert list(zip(*(column.to_pylist() for column in rows.columns), strict=True)) == [
-        (group, places[topic, number], offset, epoch)
+    assert [tuple(row.values()) for row in rows.to_pylist()] == [
+        (group, places[topic, number], True, offset, epoch, False, False, None, None)
         for group, topic, number, offset, epoch in every
         if (topic, number) in places
     ]

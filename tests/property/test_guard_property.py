@@ -147,10 +147,9 @@ def relevant(snapshot: Snapshot, name: str) -> set[str]:
     assert not isinstance(found.policy, NoPolicy)
     policy = found.policy
     groups = set(policy.required_groups)
-    for table in (snapshot.commits, snapshot.remembered):
-        for row in table.to_pylist():
-            if partition_of(snapshot, row["partition_id"]).topic == name:
-                groups.add(snapshot.groups[row["group_id"]].group_id)
+    for row in snapshot.commits.to_pylist():
+        if partition_of(snapshot, row["partition_id"]).topic == name:
+            groups.add(snapshot.groups[row["group_id"]].group_id)
     for reader in snapshot.readers | snapshot.remembered_readers:
         if snapshot.topics[reader.topic].name == name:
             groups.add(snapshot.groups[reader.group].group_id)

@@ -100,8 +100,9 @@ def test_what_is_remembered_is_put_into_a_reading_as_it_is_one_by_one(
     known = known_commits(snapshot, before)
     there = partitions_of(snapshot)
     assert sorted(
-        (snapshot.groups[row["group_id"]].group_id, there[row["partition_id"]], row["offset"])
-        for row in snapshot.remembered.to_pylist()
+        (snapshot.groups[row["group_id"]].group_id, there[row["partition_id"]], offset)
+        for row in snapshot.commits.to_pylist()
+        if (offset := row["remembered_offset"]) is not None
     ) == sorted(
         (names[each.reader], TopicPartition(each.topic, number), offset)
         for each, last in known.items()

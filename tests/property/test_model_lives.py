@@ -286,8 +286,8 @@ NO_IDENTITY: tuple[str, Any] = (
 )
 
 NO_MEMORY_OF_COMMITS: tuple[str, Any] = (
-    "retentiond.memory.recall.stale_commits",
-    lambda commits, *_: commits.slice(0, 0),
+    "retentiond.memory.recall.are_stale",
+    lambda commits, *_: np.zeros(len(commits), np.bool_),
 )
 
 NOBODY_WAITS: tuple[str, Any] = ("retentiond.gather.gather._awaited", lambda *_: {})

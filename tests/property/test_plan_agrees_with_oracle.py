@@ -81,8 +81,8 @@ def made_up(count: int, *, same: bool) -> list[Reading]:
 
 
 def planned(spark: SparkSessions, snapshot: Snapshot) -> list[PlanRow]:
-    """Spark's rows without their sentences."""
-    return [replace(row, detail=None) for row in decide(spark, snapshot)]
+    """Spark's rows without their sentences and times: these worlds know none."""
+    return [replace(row, detail=None, binding_since=None) for row in decide(spark, snapshot)]
 
 
 def apart(number: int, rows: Sequence[PlanRow]) -> list[PlanRow]:

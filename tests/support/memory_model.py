@@ -93,12 +93,14 @@ def _shown(snapshot: Snapshot) -> Mapping[GroupOnTopic, Mapping[int, Shown]]:
         reading = snapshot.groups[group]
         return GroupOnTopic(reading.name, topic, reading.is_external)
 
-    stale = {(row["group_id"], row["partition_id"]) for row in snapshot.stale.to_pylist()}
     for row in snapshot.commits.to_pylist():
+        if not row["is_committed"]:
+            continue
         partition = snapshot.partitions[row["partition_id"]]
         at = reader(row["group_id"], snapshot.topics[partition.topic].name)
-        is_stale = (row["group_id"], row["partition_id"]) in stale
-        found[at][partition.partition] = Shown(row["offset"], partition.log_start_offset, is_stale)
+        found[at][partition.partition] = Shown(
+            row["offset"], partition.log_start_offset, row["is_stale"]
+        )
     for member in snapshot.readers:
         _ = found[reader(member.group, snapshot.topics[member.topic].name)]
     for group, names in snapshot.other_topics.items():

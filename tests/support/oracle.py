@@ -75,8 +75,7 @@ class Decision:
 
 def plan(snapshot: Snapshot) -> list[PlanRow]:
     """One row for each partition of the snapshot, without its detail."""
-    commits = of_partitions(snapshot, snapshot.commits)
-    remembered = of_partitions(snapshot, snapshot.remembered)
+    commits, remembered = commits_of_partitions(snapshot)
     topics = [
         topic_facts(snapshot, number, commits, remembered) for number in range(len(snapshot.topics))
     ]
@@ -91,13 +90,17 @@ def plan(snapshot: Snapshot) -> list[PlanRow]:
     return rows
 
 
-def of_partitions(snapshot: Snapshot, table: object) -> list[Commits]:
-    """The commits of a table, for each partition in the snapshot's order."""
+def commits_of_partitions(snapshot: Snapshot) -> tuple[list[Commits], list[Commits]]:
+    """The commits now, and the remembered ones, for each partition in the snapshot's order."""
     commits: list[Commits] = [{} for _ in snapshot.partitions]
-    for entry in table.to_pylist():  # type: ignore[attr-defined]  # pyarrow has no types
-        group = snapshot.groups[entry["group_id"]].group_id
-        commits[entry["partition_id"]][group] = entry["offset"]
-    return commits
+    remembered: list[Commits] = [{} for _ in snapshot.partitions]
+    for entry in snapshot.commits.to_pylist():
+        group, at = snapshot.groups[entry["group_id"]].group_id, entry["partition_id"]
+        if entry["is_committed"]:
+            commits[at][group] = entry["offset"]
+        if entry["remembered_offset"] is not None:
+            remembered[at][group] = entry["remembered_offset"]
+    return commits, remembered
 
 
 def topic_facts(
@@ -138,17 +141,20 @@ def topic_facts(
 def groups_with_replaced_records(snapshot: Snapshot, number: int) -> set[str]:
     """Whose commit is not in the history of a partition's log, as its leader or memory tells it."""
     found = set()
-    for entry in snapshot.epochs.to_pylist():
+    for entry in snapshot.commits.to_pylist():
         group = snapshot.groups[entry["group_id"]]
-        committed, end = entry["offset"], entry["end_offset"]
-        is_there = end is not None and end >= committed
-        if group.kind is not GroupKind.SHARE and entry["known_epoch"] != entry["leader_epoch"]:
-            is_there = end == committed
-        if entry["partition_id"] == number and not is_there:
+        committed, epoch = entry["offset"], entry["leader_epoch"]
+        if entry["partition_id"] != number or committed is None:
+            continue
+        if entry["is_stale"]:
             found.add(group.group_id)
-    for entry in snapshot.stale.to_pylist():
-        if entry["partition_id"] == number:
-            found.add(snapshot.groups[entry["group_id"]].group_id)
+        if (number, epoch) in snapshot.epoch_ends:
+            known, end = snapshot.epoch_ends[number, epoch]
+            is_there = end is not None and end >= committed
+            if group.kind is not GroupKind.SHARE and known != epoch:
+                is_there = end == committed
+            if not is_there:
+                found.add(group.group_id)
     return found
 
 

@@ -114,7 +114,7 @@ def worlds(draw: st.DrawFn) -> Reading:  # noqa: PLR0912 - one branch for each t
         world.remembered[names[0], at] = draw(st.integers(0, 3))
     if draw(seldom(12)):  # a group that is remembered, and nothing else
         gone, at = draw(st.sampled_from(GROUPS)), draw(st.sampled_from(sorted(world.partitions)))
-        world.remembered[gone, at] = draw(st.none() | offsets)
+        world.remembered[gone, at] = draw(offsets)
     draw_epochs(draw, world)
     for name in draw(st.sampled_from([(), (), (), names[:1], GROUPS[:1]])):
         world.readers.add((name, draw(st.sampled_from(sorted(world.topics)))))
@@ -143,10 +143,13 @@ def draw_epochs(draw: st.DrawFn, world: Reading) -> None:
     if draw(seldom(12)):
         world.stale = {key for key in sorted(world.commits) if draw(st.booleans())}
     if draw(seldom(12)):
-        for key in sorted(world.commits):
+        told: dict[TopicPartition, tuple[int, int | None, int | None]] = {}  # by its leader
+        for at in sorted(world.partitions):
+            known = draw(st.sampled_from([3, 3, 2, None]))
+            told[at] = (3, known, None if known is None else draw(high_offsets))
+        for group_id, at in sorted(world.commits):
             if draw(st.booleans()):
-                known = draw(st.sampled_from([3, 3, 2, None]))
-                world.epochs[key] = (3, known, None if known is None else draw(high_offsets))
+                world.epochs[group_id, at] = told[at]
 
 
 def draw_partition(draw: st.DrawFn, world: Reading, at: TopicPartition) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
@@ -40,32 +39,13 @@ class CommittedPositions:
 def positions(snapshot: Snapshot) -> CommittedPositions:
     """The positions of the groups that count for the topic's policy: the current commit if there is
     one, else the remembered one."""
-    now = _readable_commits(snapshot.commits)
-    before = _readable_commits(snapshot.remembered)
-    only_before = ~np.isin(
-        _group_and_partition_keys(before, snapshot), _group_and_partition_keys(now, snapshot)
-    )
-    if not only_before.any():
-        return now.where(_group_counts(snapshot, now))
-    then = before.where(only_before)
-    of_all_groups = CommittedPositions(
-        np.concatenate([now.group, then.group]),
-        np.concatenate([now.partition, then.partition]),
-        np.concatenate([now.offset, then.offset]),
-    )
-    return of_all_groups.where(_group_counts(snapshot, of_all_groups))
-
-
-def _readable_commits(commits: pa.Table) -> CommittedPositions:
-    """The commits (`COMMIT_SCHEMA`) without those that could not be read."""
-    if commits["offset"].null_count:
-        commits = commits.filter(pc.is_valid(commits["offset"]))
-    columns = (commits[name].to_numpy() for name in ("group_id", "partition_id", "offset"))
-    return CommittedPositions(*columns)
-
-
-def _group_and_partition_keys(positions: CommittedPositions, snapshot: Snapshot) -> Integers:
-    return positions.group.astype(np.int64) * len(snapshot.partitions) + positions.partition
+    commits = snapshot.commits
+    offsets = pc.coalesce(commits["offset"], commits["remembered_offset"])
+    if offsets.null_count:
+        commits, offsets = commits.filter(offsets.is_valid()), offsets.drop_null()
+    groups, partitions = commits["group_id"].to_numpy(), commits["partition_id"].to_numpy()
+    found = CommittedPositions(groups, partitions, offsets.to_numpy())
+    return found.where(_group_counts(snapshot, found))
 
 
 def _group_counts(snapshot: Snapshot, positions: CommittedPositions) -> Booleans:

@@ -15,11 +15,11 @@ from retentiond.config.pattern import Pattern
 from retentiond.decide.plan import decide
 from retentiond.model import GroupKind
 from retentiond.snapshot import (
-    COMMIT_SCHEMA,
     GroupReading,
     PartitionReading,
     Snapshot,
     TopicReading,
+    commit_table,
 )
 from retentiond.spark.session import SparkSessions
 
@@ -105,16 +105,12 @@ def snapshot(partitions: int, groups_each: int) -> Snapshot:
             GroupReading(f"group-{number:04d}", GroupKind.CLASSIC, "Empty")
             for number in range(groups)
         ),
-        commits=pa.table(
-            {
-                "group_id": group_ids,
-                "partition_id": partition_ids,
-                "offset": offsets,
-                "leader_epoch": pa.nulls(offsets.size),
-            },
-            schema=COMMIT_SCHEMA,
+        commits=commit_table(
+            group_id=pa.array(group_ids, pa.int32()),
+            partition_id=pa.array(partition_ids),
+            is_committed=pa.array(np.ones(offsets.size, np.bool_)),
+            offset=pa.array(offsets),
         ),
-        remembered=COMMIT_SCHEMA.empty_table(),
         readers=frozenset(),
         problems=(),
     )

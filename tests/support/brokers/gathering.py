@@ -63,6 +63,7 @@ def commits(taken: Snapshot) -> dict[tuple[str, TopicPartition], int | None]:
     return {
         (taken.groups[row["group_id"]].group_id, at[row["partition_id"]]): row["offset"]
         for row in taken.commits.to_pylist()
+        if row["is_committed"]
     }
 
 

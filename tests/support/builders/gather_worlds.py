@@ -125,7 +125,7 @@ def groups(taken: Snapshot) -> dict[str, GroupReading]:
 
 def commits(taken: Snapshot) -> dict[tuple[str, TopicPartition], int | None]:
     at = list(partitions(taken))
-    rows = taken.commits.to_pylist()
+    rows = [row for row in taken.commits.to_pylist() if row["is_committed"]]
     found = {
         (taken.groups[row["group_id"]].group_id, at[row["partition_id"]]): row["offset"]
         for row in rows

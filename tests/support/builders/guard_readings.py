@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import pyarrow as pa
 
 from retentiond.act.approved import CommitEvidence, GroupEvidence
 from retentiond.config import TopicPolicy
 from retentiond.config.pattern import Pattern
+from retentiond.gather.offsets import are_kept
+from retentiond.kafka.interface import EpochEnd
 from retentiond.model import Failure, GroupKind, PlanRow, Reason, TopicPartition, Verdict
 from retentiond.snapshot import (
     COMMIT_SCHEMA,
-    EPOCH_SCHEMA,
     GroupReading,
     GroupTopic,
     PartitionReading,
@@ -86,17 +88,6 @@ class Reading:
         topics, groups = sorted(self.topics), sorted(self.groups)
         partitions = sorted(self.partitions)
 
-        def table(commits: Commits) -> pa.Table:
-            rows = [
-                {
-                    "group_id": groups.index(group_id),
-                    "partition_id": partitions.index(at),
-                    "offset": offset,
-                }
-                for (group_id, at), offset in sorted(commits.items(), key=lambda item: item[0])
-            ]
-            return pa.Table.from_pylist(rows, schema=COMMIT_SCHEMA)
-
         def pairs(readers: set[tuple[str, str]]) -> frozenset[GroupTopic]:
             return frozenset(
                 GroupTopic(groups.index(group_id), topics.index(name)) for group_id, name in readers
@@ -110,31 +101,44 @@ class Reading:
                 replace(self.partitions[at], topic=topics.index(at.topic)) for at in partitions
             ),
             groups=tuple(self.groups[group_id] for group_id in groups),
-            commits=table(self.commits),
-            remembered=table(self.remembered),
-            readers=pairs(self.readers),
-            problems=self.problems,
-            remembered_readers=pairs(self.remembered_readers),
-            changelogs=pairs(self.changelogs),
-            stale=table(
-                {key: offset for key in self.stale if (offset := self.commits.get(key)) is not None}
-            ),
-            epochs=pa.Table.from_pylist(
+            commits=pa.Table.from_pylist(
                 [
                     {
                         "group_id": groups.index(group_id),
                         "partition_id": partitions.index(at),
-                        "offset": self.commits[group_id, at],
-                        "leader_epoch": committed,
-                        "known_epoch": known,
-                        "end_offset": end,
+                        **self._commit(group_id, at),
                     }
-                    for (group_id, at), (committed, known, end) in sorted(self.epochs.items())
-                    if self.commits.get((group_id, at)) is not None
+                    for group_id, at in sorted({*self.commits, *self.remembered})
                 ],
-                schema=EPOCH_SCHEMA,
+                schema=COMMIT_SCHEMA,
             ),
+            readers=pairs(self.readers),
+            problems=self.problems,
+            remembered_readers=pairs(self.remembered_readers),
+            changelogs=pairs(self.changelogs),
+            epoch_ends={
+                (partitions.index(at), committed): EpochEnd(known, end)
+                for (_, at), (committed, known, end) in self.epochs.items()
+            },
         )
+
+    def _commit(self, group_id: str, at: TopicPartition) -> dict[str, object]:
+        key = (group_id, at)
+        offset = self.commits.get(key)
+        epoch, known, end = self.epochs.get(key, (None, None, None))
+        is_replaced = offset is not None and epoch is not None
+        if is_replaced:
+            is_share = self.groups[group_id].kind is GroupKind.SHARE
+            told = [-1 if each is None else each for each in (offset, epoch, known, end)]
+            is_replaced = not are_kept(*(np.array([each]) for each in (*told, is_share)))[0]
+        return {
+            "is_committed": key in self.commits,
+            "offset": offset,
+            "leader_epoch": epoch,
+            "is_replaced": is_replaced,
+            "is_stale": offset is not None and key in self.stale,
+            "remembered_offset": self.remembered.get(key),
+        }
 
 
 def partition(number: int) -> PartitionReading:

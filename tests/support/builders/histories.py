@@ -130,17 +130,17 @@ class World:
             GroupReading(each, GroupKind.CLASSIC, self.states.get(each, "Stable")) for each in ids
         )
         rows = [
-            (ids.index(group), places.index((topic, partition)), offset, None)
+            {
+                "group_id": ids.index(group),
+                "partition_id": places.index((topic, partition)),
+                "is_committed": True,
+                "offset": offset,
+                "is_replaced": False,
+                "is_stale": False,
+            }
             for (group, topic, partition), offset in self.commits.items()
         ]
-        columns: list[Any] = list(zip(*rows, strict=True)) or [()] * len(COMMIT_SCHEMA)
-        commits = pa.Table.from_arrays(
-            [
-                pa.array(list(column), each.type)
-                for column, each in zip(columns, COMMIT_SCHEMA, strict=True)
-            ],
-            schema=COMMIT_SCHEMA,
-        )
+        commits = pa.Table.from_pylist(rows, schema=COMMIT_SCHEMA)
         readers = frozenset(
             GroupTopic(ids.index(group), names.index(topic)) for group, topic in self.readers
         )

@@ -19,8 +19,9 @@ from retentiond.act.guard import verify
 from retentiond.act.rule import Objection, TopicGroups, check_partition
 from retentiond.config import PolicyConflict, PolicyUnreadable
 from retentiond.config.pattern import Pattern
+from retentiond.kafka.interface import EpochEnd
 from retentiond.model import Failure, GroupKind, PlanRow, Reason, TopicPartition, Verdict
-from retentiond.snapshot import ABSENT, EPOCH_SCHEMA, VANISHED, GroupReading
+from retentiond.snapshot import ABSENT, VANISHED, GroupReading, commit_table
 from tests.support.builders.guard_readings import (
     CLICKS_0,
     ORDERS_0,
@@ -826,12 +827,20 @@ def test_past_epochs_of_other_topics_cost_the_guard_nothing() -> None:
     """After brokers were restarted one by one, nearly every commit is of a past epoch."""
     reading = healthy().snapshot()
     other = next(at for at, each in enumerate(reading.partitions) if each.topic == 0)
-    columns = {"group_id": 0, "partition_id": other, "offset": 1, "leader_epoch": 1}
-    columns |= {"known_epoch": 1, "end_offset": 9}
-    many = pa.Table.from_pydict(
-        {name: np.full(1_500_000, value) for name, value in columns.items()}
-    ).cast(EPOCH_SCHEMA)
+    count = 1_500_000
+    many = commit_table(
+        group_id=pa.array(np.zeros(count, np.int32)),
+        partition_id=pa.array(np.full(count, other, np.int32)),
+        is_committed=pa.array(np.ones(count, np.bool_)),
+        offset=pa.array(np.ones(count, np.int64)),
+        leader_epoch=pa.array(np.ones(count, np.int32)),
+    )
+    second = replace(
+        reading,
+        commits=pa.concat_tables([reading.commits, many]),
+        epoch_ends={(other, 1): EpochEnd(1, 9)},
+    )
     began = time.process_time()
-    verified = verify([deletion(ORDERS_0)], reading, replace(reading, epochs=many))
+    verified = verify([deletion(ORDERS_0)], reading, second)
     assert time.process_time() - began < 0.5
     assert len(verified.approved) == 1

@@ -13,7 +13,7 @@ from retentiond.decide.detail import Decided
 from retentiond.decide.plan import plan_rows
 from retentiond.formatting import rfc3339
 from retentiond.model import Reason
-from retentiond.snapshot import NOWHERE, Snapshot
+from retentiond.snapshot import Snapshot, with_columns
 from retentiond.state.groups import GroupMemory
 from tests.support.builders.gather_worlds import (
     HOUR_MS,
@@ -99,10 +99,9 @@ def test_a_commit_that_was_first_seen_at_an_unknown_time_has_no_since(
 ) -> None:
     cycle(memory, kafka, POLICY)
     snapshot = taken(kafka, memory.recall(), POLICY)
-    at = snapshot.dated.column_names.index("moved_at_ms")
-    unknown = pa.array([NOWHERE] * snapshot.dated.num_rows, pa.int64())
-    undated = snapshot.dated.set_column(at, "moved_at_ms", unknown)
-    assert since_of(replace(snapshot, dated=undated), 3, 4) == [None, None]
+    unknown = pa.nulls(snapshot.commits.num_rows, pa.int64())
+    undated = with_columns(snapshot.commits, moved_at_ms=unknown)
+    assert since_of(replace(snapshot, commits=undated), 3, 4) == [None, None]
 
 
 def test_a_group_that_has_vanished_is_gone_since_the_cycle_that_first_missed_it(

@@ -10,7 +10,7 @@ from retentiond.config import PolicyConflict
 from retentiond.errors import KafkaUnavailable
 from retentiond.gather.groups import STANDSTILL_S
 from retentiond.gather.offsets import NO_RETENTION, NOT_ASKED
-from retentiond.kafka.interface import OffsetBound
+from retentiond.kafka.interface import EpochEnd, OffsetBound
 from retentiond.memory.remembered import KnownTopic, Remembered
 from retentiond.model import Failure, GroupKind, TopicPartition
 from retentiond.snapshot import COMMIT_SCHEMA, PartitionReading, Snapshot
@@ -92,7 +92,7 @@ def test_a_healthy_cluster_is_read_as_it_is() -> None:
         ("search", CLICKS_0): 1,
     }
     assert readers(taken) == {("search", "orders"), ("search", "clicks"), ("newcomer", "clicks")}
-    assert taken.remembered.num_rows == 0
+    assert not taken.commits["remembered_offset"].is_valid().to_pylist().count(True)
 
 
 def test_everything_is_sorted_by_name_whatever_order_it_came_in() -> None:
@@ -386,21 +386,16 @@ def test_when_the_cluster_or_its_topics_cannot_be_asked_there_is_no_snapshot(api
 def test_a_commit_of_an_earlier_epoch_comes_with_what_its_leader_says_of_it() -> None:
     kafka = healthy()
     kafka.commit("billing", {ORDERS_0: 6, ORDERS_1: 4}, leader_epoch=0)
-    assert snapshot(kafka).epochs.num_rows == 0  # its leader leads in that epoch
+    assert not snapshot(kafka).epoch_ends  # its leader leads in that epoch
 
     kafka.partition("orders", 0).lose_from(3, 2)
     kafka.produce("orders", 0, 9)
     taken = snapshot(kafka)
-    assert taken.epochs.to_pylist() == [
-        {
-            "group_id": list(groups(taken)).index("billing"),
-            "partition_id": list(partitions(taken)).index(ORDERS_0),
-            "offset": 6,
-            "leader_epoch": 0,
-            "known_epoch": 0,
-            "end_offset": 3,
-        }
-    ]
+    at = list(partitions(taken)).index(ORDERS_0)
+    assert taken.epoch_ends == {(at, 0): EpochEnd(0, 3)}
+    (row,) = taken.commits.filter(taken.commits["is_replaced"]).to_pylist()
+    assert taken.groups[row["group_id"]].group_id == "billing"
+    assert (row["partition_id"], row["offset"], row["leader_epoch"]) == (at, 6, 0)
 
 
 def test_epochs_are_asked_about_only_where_a_deletion_could_go_up_to_the_commit() -> None:
@@ -418,5 +413,4 @@ def test_a_leader_that_does_not_tell_of_an_epoch_leaves_its_partition_unread() -
     taken = snapshot(kafka)
     assert partitions(taken)[ORDERS_0].failure == Failure("TIMED_OUT", "no answer")
     assert partitions(taken)[ORDERS_1].failure is None
-    (told,) = taken.epochs.to_pylist()
-    assert (told["known_epoch"], told["end_offset"]) == (None, None)
+    assert [*taken.epoch_ends.values()] == [EpochEnd(None, None)]

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from retentiond.history.entries import FinishedCycle, RecordedState, recorded_state, rows_of
 from retentiond.model import Failure, TopicPartition
-from retentiond.snapshot import COMMIT_SCHEMA, EPOCH_SCHEMA, Snapshot
+from retentiond.snapshot import Snapshot, with_columns
 from tests.support.builders.histories import World
 
 KEY = ("billing", "orders", 0)
@@ -19,21 +19,14 @@ ANOTHER = ("search", "orders", 0)
 
 def seen(
     commits: Mapping[tuple[str, str, int], int | None],
-    stale: tuple[int, ...] = (),
-    epochs: tuple[tuple[int | None, ...], ...] = (),
+    **are: tuple[int, ...],
 ) -> FinishedCycle:
-    """``stale``: positions of groups; ``epochs``: rows of `EPOCH_SCHEMA`."""
+    """``are``: flags of `COMMIT_SCHEMA`, and for the commits of which groups (by position)."""
     made = World(commits=dict(commits)).seen()
-    snapshot = replace(
-        made.snapshot,
-        stale=pa.Table.from_pylist(
-            [{"group_id": at, "partition_id": 0, "offset": 1} for at in stale], COMMIT_SCHEMA
-        ),
-        epochs=pa.Table.from_pylist(
-            [dict(zip(EPOCH_SCHEMA.names, row, strict=True)) for row in epochs], EPOCH_SCHEMA
-        ),
-    )
-    return replace(made, snapshot=snapshot)
+    table = made.snapshot.commits
+    groups = table["group_id"].to_pylist()
+    flags = {name: pa.array([each in those for each in groups]) for name, those in are.items()}
+    return replace(made, snapshot=replace(made.snapshot, commits=with_columns(table, **flags)))
 
 
 def told(
@@ -53,7 +46,7 @@ def commits(
 
 
 def test_a_commit_says_what_it_proves() -> None:
-    now = seen({KEY: 7, ANOTHER: 0, ("web", "orders", 0): None}, stale=(1,))
+    now = seen({KEY: 7, ANOTHER: 0, ("web", "orders", 0): None}, is_stale=(1,))
 
     assert commits(now) == {
         "billing": (7, "read"),
@@ -63,7 +56,7 @@ def test_a_commit_says_what_it_proves() -> None:
 
 
 def test_a_commit_that_proves_something_else_is_told_although_it_has_not_moved() -> None:
-    before, now = seen({KEY: 7, ANOTHER: 3}), seen({KEY: 7, ANOTHER: 3}, stale=(0,))
+    before, now = seen({KEY: 7, ANOTHER: 3}), seen({KEY: 7, ANOTHER: 3}, is_stale=(0,))
 
     assert commits(now, before) == {"billing": (7, "replaced")}
     assert commits(now, now) == {}
@@ -79,14 +72,10 @@ def test_a_commit_that_is_gone_is_another_than_one_that_cannot_be_read() -> None
     }
 
 
-def test_a_commit_is_of_these_records_only_where_the_leader_bears_it_out() -> None:
-    def state(known_epoch: int | None, end_offset: int | None) -> str | None:
-        return commits(seen({KEY: 7}, epochs=((0, 0, 7, 3, known_epoch, end_offset),)))["billing"][
-            1
-        ]
+def test_a_commit_whose_records_were_replaced_is_told_as_that() -> None:
+    now = seen({KEY: 7, ANOTHER: 3}, is_replaced=(1,))
 
-    assert state(3, 7) == state(3, 9) == state(2, 7) == "read"
-    assert state(3, 6) == state(2, 9) == state(None, None) == "replaced"
+    assert commits(now) == {"billing": (7, "read"), "search": (3, "replaced")}
 
 
 def test_a_partition_says_in_which_log_directories_its_replicas_lie() -> None:

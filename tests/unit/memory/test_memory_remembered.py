@@ -7,15 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from retentiond.config import Config, PolicyConflict, TopicPolicy
 from retentiond.memory.readers import GroupOnTopic, Readers, RememberedReader
-from retentiond.memory.recall import recalled, stale_commits
+from retentiond.memory.recall import are_stale, recalled
 from retentiond.memory.remembered import NOTHING, KnownTopic, Remembered, are_forgotten
 from retentiond.model import Failure, GroupKind, TopicPartition
-from retentiond.snapshot import COMMIT_SCHEMA, VANISHED, PartitionReading, Snapshot, TopicReading
+from retentiond.snapshot import VANISHED, PartitionReading, Snapshot, TopicReading, commit_table
 from tests.support.builders.gather_worlds import (
     HOUR_MS,
     ORDERS_0,
@@ -59,8 +60,9 @@ def ghost(
 def remembered(snapshot: Snapshot) -> dict[tuple[str, TopicPartition], int]:
     at = list(partitions(snapshot))
     return {
-        (snapshot.groups[row["group_id"]].group_id, at[row["partition_id"]]): row["offset"]
-        for row in snapshot.remembered.to_pylist()
+        (snapshot.groups[row["group_id"]].group_id, at[row["partition_id"]]): offset
+        for row in snapshot.commits.to_pylist()
+        if (offset := row["remembered_offset"]) is not None
     }
 
 
@@ -237,24 +239,26 @@ def test_a_commit_that_may_be_older_than_its_log_is_stale_until_it_moves(
     end: int | None,
     is_stale: bool,
 ) -> None:
-    def commits(offset: int | None) -> pa.Table:
-        rows = [{"group_id": 0, "partition_id": 0, "offset": offset}]
-        return pa.Table.from_pylist(rows, schema=COMMIT_SCHEMA)
-
-    found = stale_commits(
-        commits(offset),
-        commits(before).slice(0, before is not None),
+    commit = commit_table(
+        group_id=pa.array([0], pa.int32()),
+        partition_id=pa.array([0], pa.int32()),
+        offset=pa.array([offset], pa.int64()),
+    )
+    found = are_stale(
+        commit,
+        np.array([offset == before]),
         [replace(topic_reading("orders"), recreated=recreated)],
         [PartitionReading(0, 0, log_start, end, end, end)],
     )
-    assert found == commits(offset).slice(0, is_stale)
+    assert found.tolist() == [is_stale]
 
 
 def stale(snapshot: Snapshot) -> dict[tuple[str, TopicPartition], int]:
     at = list(partitions(snapshot))
     return {
         (snapshot.groups[row["group_id"]].group_id, at[row["partition_id"]]): row["offset"]
-        for row in snapshot.stale.to_pylist()
+        for row in snapshot.commits.to_pylist()
+        if row["is_stale"]
     }
 
 
