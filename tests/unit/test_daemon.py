@@ -477,7 +477,7 @@ def test_the_last_plan_is_served_while_cycles_fail() -> None:
 def test_both_signals_end_it_and_release_what_it_holds(number: signal.Signals) -> None:
     bench = live(end=number)
     assert bench.finished
-    assert bench.engines[0].closed
+    assert (bench.engines[0].closed, bench.engines[0].abandoned) == (True, False)
     assert [line["signal"] for line in bench.events(logs.STOPPING)] == [number.name]
     assert [line["abandoned_a_cycle"] for line in bench.events(logs.STOPPED)] == [False]
     with pytest.raises(httpx.ConnectError):
@@ -567,6 +567,7 @@ def test_a_cycle_that_does_not_end_is_abandoned_in_time(
         release.set()
     threads[0].join()
     assert not bench.finished
+    assert bench.engines[0].abandoned
     assert not bench.engines[0].closed  # its clients are in use
     assert [line["abandoned_a_cycle"] for line in bench.events(logs.STOPPED)] == [True]
 

@@ -301,14 +301,19 @@ def _has_partitions(samples: Iterable[Sample]) -> bool:
     return any("partition" in sample.labels for sample in samples)
 
 
-def test_deletions_and_their_records_add_up_over_cycles(
+def test_deletions_their_records_and_bytes_add_up_over_cycles(
     metrics: Metrics, registry: CollectorRegistry
 ) -> None:
-    seen(
-        metrics, [row("orders", 0), row("orders", 1)], [outcome("orders", 0), outcome("orders", 1)]
-    )
-    seen(metrics, [row("orders", 0), row("orders", 1)], [outcome("orders", 0)])
+    rows, one, two = [row("orders", 0), row("orders", 1)], outcome("orders"), outcome("orders", 1)
+    for outcomes, freed in (
+        ([one, two], {"orders": 30}),
+        ([], {}),
+        ([one], {"orders": 12, "x": 5}),
+    ):
+        done = replace(report(rows, outcomes), disk=DiskReport(freed_bytes=freed))
+        metrics.observe_cycle(done)
     assert series(registry, "retentiond_records_deleted_total") == {("orders",): 270}
+    assert series(registry, "retentiond_bytes_freed_total") == {("orders",): 42}
     assert series(registry, "retentiond_deletions_total") == {
         ("deleted", "orders"): 3,
         ("failed", "orders"): 0,
@@ -375,13 +380,6 @@ def test_after_a_failed_cycle_the_last_plan_stays_on_show(
     seen(metrics, [row("orders")])
     metrics.observe_failure()
     assert series(registry, "retentiond_high_watermark") == {("0", "orders"): 200}
-
-
-def test_freed_bytes_add_up_over_cycles(metrics: Metrics, registry: CollectorRegistry) -> None:
-    for freed in ({"orders": 30}, {}, {"orders": 12, "gone": 5}):
-        disk = DiskReport(freed_bytes=freed)
-        metrics.observe_cycle(replace(report([row("orders"), row("views")]), disk=disk))
-    assert series(registry, "retentiond_bytes_freed_total") == {("orders",): 42, ("views",): 0}
 
 
 class Held:
@@ -498,18 +496,3 @@ def test_a_directory_is_under_pressure_only_where_somebody_says_what_that_is(
     assert series(registry, name) == {}
     metrics.observe_cycle(replace(report([row("orders")]), disk=replace(disk, relief=())))
     assert series(registry, name) == {("1", "/kafka"): 0}
-
-
-def test_a_directory_under_pressure_shows_what_the_plan_frees_and_what_is_missing(
-    full: CollectorRegistry,
-) -> None:
-    shown = {
-        name: series(full, f"retentiond_log_dir_{name}_bytes")
-        for name in ("planned", "short", "kept")
-    }
-    at = ("1", "/kafka")
-    assert shown == {
-        "planned": {at: 5},
-        "short": {at: 15},
-        "kept": {("1", "billing", "/kafka"): 30},
-    }

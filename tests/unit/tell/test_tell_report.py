@@ -86,44 +86,61 @@ def test_where_not_every_group_counts_each_row_says_so_and_each_pattern_has_a_se
 
 
 def test_after_a_run_each_partition_also_has_its_outcome() -> None:
-    shown = document(report([row("orders")], [outcome("orders")]), with_outcomes=True)
-    (partition,) = shown["partitions"]
-    assert partition.keys() >= ROW_FIELDS | OUTCOME_FIELDS
-    assert (partition["outcome"], partition["low_watermark"], partition["error"]) == (
+    rows = [row("orders"), row("views", reason=Reason.NO_GROUP)]
+    requested, unrequested = document(report(rows, [outcome("orders")]), with_outcomes=True)[
+        "partitions"
+    ]
+    assert requested.keys() >= ROW_FIELDS | OUTCOME_FIELDS
+    assert (requested["outcome"], requested["low_watermark"], requested["error"]) == (
         "deleted",
         100,
         None,
     )
+    assert unrequested["outcome"] == "not_attempted"
 
 
-def test_a_partition_for_which_no_request_went_out_was_not_attempted() -> None:
-    shown = document(report([row("orders", reason=Reason.NO_GROUP)]), with_outcomes=True)
-    assert shown["partitions"][0]["outcome"] == "not_attempted"
+DONE, YOUNG = row("orders", 1), row("orders", 1, Reason.TOO_YOUNG)
+OF_DONE = [outcome("orders", 1)]
+TURNED_DOWN = "1 of {} deletions not done: the guard turned it down: a group is gone"
 
 
 @pytest.mark.parametrize(
     ("of", "result", "undone"),
     [
-        (report([row("orders")], [outcome("orders")]), "ok", []),
-        (report([row("orders")], problems=("a broker is down",)), "incomplete", None),
+        (report([DONE], OF_DONE), "ok", []),
+        (report([DONE], problems=("a broker is down",)), "incomplete", None),
         (
-            report([row("orders")], [outcome("orders", what=Outcome.FAILED)]),
+            report([DONE], [outcome("orders", 1, Outcome.FAILED)]),
             "incomplete",
             ["1 of 1 deletions not done: why it is failed"],
         ),
         (
-            replace(report([row("orders")], [outcome("orders")]), failure=OSError("disk full")),
+            replace(report([DONE], OF_DONE), failure=OSError("disk full")),
             "failed",
             ["the cycle failed: OSError: disk full"],
         ),
+        # The guard leaves nothing of the plan, then something, without evidence of its own.
+        (report([turned_down(), YOUNG]), "incomplete", [TURNED_DOWN.format(1)]),
+        (report([turned_down(), DONE], OF_DONE), "ok", []),
+        (
+            report([turned_down(), DONE], OF_DONE, guard_problems=("coordinators moved",)),
+            "incomplete",
+            [TURNED_DOWN.format(2)],
+        ),
+        # A dry run plans to do nothing that it could turn down.
+        (report([turned_down()], dry_run=True), "ok", []),
     ],
 )
-def test_a_plan_with_outcomes_says_what_became_of_the_cycle(
+def test_plan_and_log_line_say_what_became_of_the_cycle(
     of: CycleReport, result: str, undone: list[str] | None
 ) -> None:
     shown = document(of, with_outcomes=True)
-    assert shown["result"] == result
-    assert undone is None or shown["undone"] == undone
+    assert (of.result, shown["result"], figures(of)["result"]) == (result,) * 3
+    if undone is not None:
+        assert (list(of.undone), shown["undone"]) == (undone, undone)
+        assert figures(of).get("undone", []) == undone
+    assert shown["complete"] is (of.problems == ())
+    assert shown["problems"] == list(of.problems) == figures(of).get("problems", [])
     assert not {"result", "undone"} & document(of, with_outcomes=False).keys()
 
 
@@ -131,11 +148,6 @@ def test_what_is_not_known_is_null_and_never_a_number() -> None:
     shown = document(report([unreadable("orders")]), with_outcomes=False)["partitions"][0]
     unknown = {name for name, value in shown.items() if value is None}
     assert unknown >= {"topic_id", "log_start_offset", "high_watermark", "cutoff", "binding_group"}
-
-
-def test_the_reasons_of_an_incomplete_plan_are_in_it() -> None:
-    shown = document(report(problems=("a broker is down",)), with_outcomes=False)
-    assert (shown["complete"], shown["problems"]) == (False, ["a broker is down"])
 
 
 @pytest.mark.parametrize(
@@ -185,37 +197,6 @@ def test_the_canonical_line_has_every_figure_of_the_cycle() -> None:
             "record": 0.031,
         },
     }
-
-
-def test_an_incomplete_cycle_says_why_in_its_line() -> None:
-    line = figures(report(problems=("a broker is down",)))
-    assert (line["result"], line["problems"]) == ("incomplete", ["a broker is down"])
-
-
-TURNED_DOWN = "1 of {} deletions not done: the guard turned it down: a group is gone"
-
-
-def test_a_cycle_is_incomplete_where_the_guard_leaves_nothing_of_the_plan() -> None:
-    told = report([turned_down(), row("orders", 1, Reason.TOO_YOUNG)])
-    assert (told.result, told.undone) == ("incomplete", (TURNED_DOWN.format(1),))
-    assert figures(told)["undone"] == [TURNED_DOWN.format(1)]
-    assert document(told, with_outcomes=True)["complete"] is True
-
-
-def test_one_deletion_that_the_guard_turns_down_is_no_fault_of_the_cycle() -> None:
-    told = report([turned_down(), row("orders", 1)], [outcome("orders", 1)])
-    assert (told.result, told.undone) == ("ok", ())
-
-
-def test_it_is_one_where_the_guards_own_evidence_was_not_complete() -> None:
-    rows = [turned_down(), row("orders", 1)]
-    told = report(rows, [outcome("orders", 1)], guard_problems=("coordinators moved",))
-    assert (told.result, told.undone) == ("incomplete", (TURNED_DOWN.format(2),))
-
-
-def test_a_dry_run_plans_to_do_nothing_that_the_guard_could_turn_down() -> None:
-    told = report([turned_down()], dry_run=True)
-    assert (told.result, told.undone) == ("ok", ())
 
 
 def test_a_cycle_has_failed_where_a_deletion_did_or_may_have() -> None:

@@ -61,43 +61,46 @@ def test_any_consumed_retention_is_written_exactly(retention_ms: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "reason", [Reason.CONSUMED, Reason.TOO_YOUNG, Reason.NOT_CONSUMED, Reason.GROUP_WITHOUT_COMMIT]
-)
-def test_a_topic_with_readers_is_enabled_though_nothing_may_go_now(reason: Reason) -> None:
-    assert enabled(text(row("orders", reason=reason))) == {"orders": True}
-
-
-@pytest.mark.parametrize(
-    ("reason", "why"),
+    "rows",
     [
-        (Reason.NO_GROUP, "no group reads it"),
-        (Reason.NOT_DELETABLE, "cleanup.policy"),
-        (Reason.RETENTION_EXCEEDS_FORCED, "retention.ms is shorter"),
-        (Reason.GROUP_LIST_INCOMPLETE, "not every group could be seen"),
-        (Reason.OFFSET_UNREADABLE, "could not be read"),
+        *([row("orders", reason=each)] for each in (Reason.CONSUMED, Reason.TOO_YOUNG)),
+        # Nothing may go now, and there are readers.
+        *(
+            [row("orders", reason=each)]
+            for each in (Reason.NOT_CONSUMED, Reason.GROUP_WITHOUT_COMMIT)
+        ),
+        # One good partition is enough.
+        [rest(), row("orders", 1, Reason.OFFSET_UNREADABLE)],
     ],
 )
-def test_a_topic_with_something_against_it_is_left_disabled_with_the_reason(
-    reason: Reason, why: str
-) -> None:
-    written = text(row("orders", reason=reason))
-    assert enabled(written) == {"orders": False}
-    assert re.search(rf"# .*{why}.*\n  - name: orders\n", written)
-
-
-def test_an_empty_topic_that_nobody_reads_is_left_disabled() -> None:
-    assert enabled(text(replace(row("orders", reason=Reason.EMPTY), groups=0))) == {"orders": False}
-
-
-def test_one_good_partition_is_enough_to_enable_a_topic() -> None:
-    rows = (rest(), row("orders", 1, Reason.OFFSET_UNREADABLE))
+def test_a_topic_with_readers_is_enabled(rows: list[PlanRow]) -> None:
     assert enabled(text(*rows)) == {"orders": True}
 
 
-def test_a_topic_of_another_system_is_left_disabled_though_it_could_be_deleted_from() -> None:
-    written = text(rest(topic="app-store-changelog"))
-    assert enabled(written) == {"app-store-changelog": False}
-    assert "changelog of Kafka Streams" in written
+CHANGELOG = "a changelog of group app"
+
+
+@pytest.mark.parametrize(
+    ("rows", "why"),
+    [
+        ([row("orders", reason=Reason.NO_GROUP)], "no group reads it"),
+        ([row("orders", reason=Reason.NOT_DELETABLE)], "cleanup.policy"),
+        ([replace(row("orders", reason=Reason.NOT_DELETABLE), detail=CHANGELOG)], CHANGELOG),
+        ([row("orders", reason=Reason.RETENTION_EXCEEDS_FORCED)], "retention.ms is shorter"),
+        ([row("orders", reason=Reason.GROUP_LIST_INCOMPLETE)], "not every group could be seen"),
+        ([row("orders", reason=Reason.OFFSET_UNREADABLE)], "could not be read"),
+        ([replace(row("orders", reason=Reason.EMPTY), groups=0)], ""),
+        # An empty partition says nothing of the groups of the others.
+        ([row("orders", 0, Reason.EMPTY), row("orders", 1, Reason.GROUP_LIST_INCOMPLETE)], ""),
+        ([rest(topic="app-store-changelog")], "changelog of Kafka Streams"),
+    ],
+)
+def test_a_topic_with_something_against_it_is_left_disabled_with_the_reason(
+    rows: list[PlanRow], why: str
+) -> None:
+    written, topic = text(*rows), rows[0].topic
+    assert enabled(written) == {topic: False}
+    assert re.search(rf"# .*{why}.*\n  - name: {topic}\n", written)
 
 
 def test_the_topics_that_free_the_most_come_first_and_the_disabled_ones_last() -> None:
@@ -117,11 +120,6 @@ def test_many_groups_are_counted_in_words_and_listed_for_use() -> None:
     written = text(rest(), orders=[f"g{number}" for number in range(10)])
     assert "Read by g0, g1, g2, g3, g4, g5, g6, g7 and 2 more.\n" in written
     assert read(written).entries[0].policy.required_groups == tuple(f"g{n}" for n in range(10))
-
-
-def test_what_a_changelog_is_of_is_said_where_it_is_left_disabled() -> None:
-    held = replace(row("orders", reason=Reason.NOT_DELETABLE), detail="a changelog of group app")
-    assert "  # a changelog of group app\n  - name: orders\n" in text(held)
 
 
 def test_what_speaks_for_unseen_readers_leaves_every_topic_disabled_and_filled_in() -> None:
@@ -290,11 +288,6 @@ def test_where_a_disk_is_well_filled_it_suggests_disk_pressure(
     assert ("# /b of broker 2 is 71% full: with disk_pressure" in written) is is_suggested
     uncommented = written.replace("# disk_pressure: ", "disk_pressure: ")
     assert (read(uncommented).disk_pressure is not None) is is_suggested
-
-
-def test_an_empty_partition_says_nothing_of_the_groups_of_the_others() -> None:
-    rows = [row("orders", 0, Reason.EMPTY), row("orders", 1, Reason.GROUP_LIST_INCOMPLETE)]
-    assert enabled(text(*rows)) == {"orders": False}
 
 
 def test_idle_groups_and_consoles_are_named_and_not_required() -> None:
