@@ -23,29 +23,39 @@ from tests.support.builders.reports import row, unreadable
 BILLING = KeptBecause(Reason.NOT_CONSUMED, "billing")
 
 
-def test_a_group_keeps_what_is_old_enough_to_go_without_it_and_age_keeps_the_young() -> None:
-    assert kept_records(rest()) == {BILLING: 50, KEPT_BY_AGE: 50}
-    assert kept_records(rest(Reason.NOT_CONSUMED, log_start_offset=100)) == {
-        BILLING: 50,
-        KEPT_BY_AGE: 50,
-    }
-
-
-def test_where_age_is_the_bound_no_group_keeps_anything() -> None:
-    assert kept_records(rest(min_committed_offset=190, cutoff=150)) == {KEPT_BY_AGE: 50}
-    assert kept_records(rest(Reason.TOO_YOUNG, log_start_offset=150)) == {KEPT_BY_AGE: 50}
-
-
-def test_a_partition_that_is_deleted_to_its_end_or_is_empty_has_nobody_who_keeps_it() -> None:
-    assert kept_records(rest(cutoff=200, retention_offset=200, min_committed_offset=200)) == {}
-    assert kept_records(rest(Reason.EMPTY, log_start_offset=200)) == {}
-
-
-def test_an_open_transaction_keeps_the_old_records_behind_it() -> None:
-    assert kept_records(rest(min_committed_offset=190, cutoff=120)) == {
-        KeptBecause(Reason.OPEN_TRANSACTION): 30,
-        KEPT_BY_AGE: 50,
-    }
+@pytest.mark.parametrize(
+    ("planned", "kept"),
+    [
+        # A group keeps what is old enough to go without it, and age keeps the young.
+        (rest(), {BILLING: 50, KEPT_BY_AGE: 50}),
+        (rest(Reason.NOT_CONSUMED, log_start_offset=100), {BILLING: 50, KEPT_BY_AGE: 50}),
+        # Where age is the bound, no group keeps anything.
+        (rest(min_committed_offset=190, cutoff=150), {KEPT_BY_AGE: 50}),
+        (rest(Reason.TOO_YOUNG, log_start_offset=150), {KEPT_BY_AGE: 50}),
+        # Deleted to its end, empty, or unread: nobody is known to keep it.
+        (rest(cutoff=200, retention_offset=200, min_committed_offset=200), {}),
+        (rest(Reason.EMPTY, log_start_offset=200), {}),
+        (unreadable("orders"), {}),
+        # An open transaction keeps the old records behind it.
+        (
+            rest(min_committed_offset=190, cutoff=120),
+            {KeptBecause(Reason.OPEN_TRANSACTION): 30, KEPT_BY_AGE: 50},
+        ),
+        # What holds the whole topic keeps all of it; a group that is the cause is named.
+        *(
+            (rest(reason), {KeptBecause(reason): 190})
+            for reason in (Reason.NO_GROUP, Reason.NOT_DELETABLE, Reason.TOO_FEW_GROUPS)
+        ),
+        (
+            rest(Reason.GROUP_VANISHED),
+            {KeptBecause(Reason.GROUP_VANISHED, "billing"): 140, KEPT_BY_AGE: 50},
+        ),
+    ],
+)
+def test_every_record_that_stays_is_kept_by_whom_it_waits_for(
+    planned: PlanRow, kept: dict[KeptBecause, int]
+) -> None:
+    assert kept_records(planned) == kept
 
 
 def test_a_limit_keeps_what_is_read_above_the_lowered_cutoff() -> None:
@@ -62,22 +72,6 @@ def test_a_limit_keeps_nothing_of_what_the_guard_has_turned_down() -> None:
     (lowered,) = within_limits([rest()], Limits(records_per_cycle=20))
     held = replace(lowered, verdict=Verdict.HOLD, reason=Reason.EVIDENCE_CHANGED)
     assert kept_records(held) == kept_records(replace(held, is_limited=False))
-
-
-@pytest.mark.parametrize("reason", [Reason.NO_GROUP, Reason.NOT_DELETABLE, Reason.TOO_FEW_GROUPS])
-def test_what_holds_the_whole_topic_keeps_all_of_it(reason: Reason) -> None:
-    assert kept_records(rest(reason)) == {KeptBecause(reason): 190}
-
-
-def test_a_group_that_is_the_cause_of_a_hold_is_named() -> None:
-    assert kept_records(rest(Reason.GROUP_VANISHED)) == {
-        KeptBecause(Reason.GROUP_VANISHED, "billing"): 140,
-        KEPT_BY_AGE: 50,
-    }
-
-
-def test_of_a_partition_that_is_unread_nothing_is_known() -> None:
-    assert kept_records(unreadable("orders")) == {}
 
 
 offsets = st.integers(0, 9)

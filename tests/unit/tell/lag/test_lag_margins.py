@@ -24,52 +24,52 @@ def assert_close(shown_s: float, hours_left: float) -> None:
     assert left_s - max(1, abs(shown_s) / 20) <= shown_s <= left_s
 
 
-def test_a_group_has_as_long_as_its_first_unread_record() -> None:
-    logs = Logs(hours(90, 60, 30, 1))
-    logs.commit("billing", 1)
-    logs.commit("search", 3)
+Commits = dict[str, list[int]]
+"""By group, its commit on each partition in turn."""
+
+
+@pytest.mark.parametrize(
+    ("partitions", "commits", "left"),
+    [
+        # As long as the first unread record.
+        ([hours(90, 60, 30, 1)], {"billing": [1], "search": [3]}, {"billing": 40, "search": 99}),
+        # Of several partitions the one in greatest danger.
+        ([hours(50, 10), hours(80, 20), hours(99.9)], {"billing": [0, 0, 1]}, {"billing": 20}),
+        # It is negative where Kafka may delete already.
+        ([hours(103, 1)], {"billing": [0]}, {"billing": -3}),
+        # A record from the future counts as one of now.
+        ([hours(-1000)], {"billing": [0]}, {"billing": 100}),
+        # All is read, or more than there is, or a commit is missing.
+        ([hours(90, 80), hours(70)], {"billing": [2, 1]}, {}),
+        ([hours(90)], {"billing": [5]}, {}),
+        ([hours(90), hours(90)], {"billing": [1]}, {}),
+    ],
+)
+def test_a_group_has_as_long_as_its_first_unread_record(
+    partitions: list[list[int]], commits: Commits, left: dict[str, float]
+) -> None:
+    logs = Logs(*partitions)
+    for group, offsets in commits.items():
+        logs.commit(group, *offsets)
     shown = logs.margins()
-    assert_close(shown["billing"], 40)
-    assert_close(shown["search"], 99)
+    assert shown.keys() == left.keys()
+    for group, hours_left in left.items():
+        assert_close(shown[group], hours_left)
+    assert left or logs.asked == []
 
 
-def test_of_several_partitions_the_one_in_greatest_danger_is_shown() -> None:
-    logs = Logs(hours(50, 10), hours(80, 20), hours(99.9))
-    logs.commit("billing", 0, 0, 1)
-    assert_close(logs.margins()["billing"], 20)
-
-
-def test_a_group_that_has_read_everything_has_no_margin() -> None:
-    logs = Logs(hours(90, 80), hours(70))
-    logs.commit("billing", 2, 1)
-    assert logs.margins() == {}
-    assert logs.asked == []
-
-
-def test_a_group_that_committed_beyond_the_end_has_nothing_unread() -> None:
-    logs = Logs(hours(90))
-    logs.commit("billing", 5)
-    assert logs.margins() == {}
-
-
-def test_a_group_without_a_commit_has_no_margin() -> None:
-    logs = Logs(hours(90), hours(90))
-    logs.commit("billing", 1)
-    assert logs.margins() == {}
-
-
-def test_what_is_older_than_the_forced_retention_has_a_negative_margin() -> None:
-    logs = Logs(hours(103, 1))
-    logs.commit("billing", 0)
-    assert_close(logs.margins()["billing"], -3)
-
-
-def test_records_that_are_gone_unread_are_a_loss() -> None:
-    logs = Logs(hours(90, 80, 1))
-    logs.commit("billing", 1)
+@pytest.mark.parametrize(
+    ("partitions", "commits"),
+    [([hours(90, 80, 1)], [1]), ([hours(90, 80), hours(80, 20)], [1, 0])],
+    ids=["alone", "it outweighs the other partition"],
+)
+def test_records_that_are_gone_unread_are_a_loss(
+    partitions: list[list[int]], commits: list[int]
+) -> None:
+    logs = Logs(*partitions)
+    logs.commit("billing", *commits)
     logs.partitions[ORDERS_0].delete_to(2)
     assert logs.margins() == {"billing": -1}
-    assert logs.asked == []
 
 
 def test_a_loss_that_was_seen_coming_goes_on_from_there() -> None:
@@ -79,13 +79,6 @@ def test_a_loss_that_was_seen_coming_goes_on_from_there() -> None:
     logs.now_ms += 5 * HOUR_MS
     logs.partitions[ORDERS_0].delete_to(2)
     assert logs.margins()["billing"] == pytest.approx(-2 * 3600, abs=3 * 3600 / 20 + 1)
-
-
-def test_a_partition_with_a_loss_outweighs_the_others() -> None:
-    logs = Logs(hours(50, 10), hours(80, 20))
-    logs.commit("billing", 0, 0)
-    logs.partitions[ORDERS_0].delete_to(1)
-    assert logs.margins() == {"billing": -1}
 
 
 @pytest.mark.parametrize("unlimited", [True, False])
@@ -101,12 +94,6 @@ def test_a_forced_retention_of_zero_leaves_no_time() -> None:
     logs.commit("billing", 0)
     assert logs.margins()["billing"] < 0
     assert_close(logs.margins()["billing"], -1)  # a cycle goes on where the last one ended
-
-
-def test_a_record_that_is_dated_in_the_future_counts_as_one_of_now() -> None:
-    logs = Logs(hours(-1000))
-    logs.commit("billing", 0)
-    assert_close(logs.margins()["billing"], 100)
 
 
 def test_a_backfill_of_old_records_counts_by_its_time_stamps() -> None:
