@@ -60,8 +60,7 @@ def populate(driver: RealDriver, *topics: str) -> None:
         driver.commit("search", {(topic, 0): 9})
 
 
-def once(folder: Path, config: str) -> Done:
-    return run("run", "--once", "--output", "json", "--config", config, cwd=folder)
+ONCE = ("run", "--once", "--output", "json", "--config")
 
 
 class Runs(NamedTuple):
@@ -91,15 +90,15 @@ def runs(driver: RealDriver, tmp_path_factory: pytest.TempPathFactory) -> Runs:
     write(folder / "real.yaml", {**document, "dry_run": False})
     admin = driver.broker.admin()
     return Runs(
-        dry=once(folder, "dry.yaml"),
+        dry=run_here(*ONCE, "dry.yaml", cwd=folder),
         log_start_after_dry=log_start(admin, "orders"),
-        real=once(folder, "real.yaml"),
+        real=run(*ONCE, "real.yaml", cwd=folder),  # in a process of its own
         log_start=log_start(admin, "orders"),
-        again=run(
+        again=run_here(
             *("run", "--once", "--config", "real.yaml"), cwd=folder, environment={"COLUMNS": "80"}
         ),
         log_start_after_again=log_start(admin, "orders"),
-        audit=run("audit", "--output", "json", "--config", "real.yaml", cwd=folder),
+        audit=run_here("audit", "--output", "json", "--config", "real.yaml", cwd=folder),
     )
 
 
@@ -186,7 +185,7 @@ def test_a_refused_deletion_ends_with_1_and_the_others_are_done(
         topics=[consumed("forbidden"), consumed("permitted")],
     )
     write(tmp_path / "retentiond.yaml", document)
-    done = once(tmp_path, "retentiond.yaml")
+    done = run_here(*ONCE, "retentiond.yaml", cwd=tmp_path)
     assert done.code == 1
     forbidden, permitted = done.plan["partitions"]
     assert (forbidden["verdict"], forbidden["outcome"]) == ("delete", "failed")
@@ -195,7 +194,7 @@ def test_a_refused_deletion_ends_with_1_and_the_others_are_done(
     assert permitted["outcome"] == "deleted"
     admin = driver.broker.admin()
     assert [log_start(admin, topic) for topic in ("forbidden", "permitted")] == [0, 7]
-    audited = run("audit", "--output", "json", cwd=tmp_path).audit
+    audited = run_here("audit", "--output", "json", cwd=tmp_path).audit
     assert [(row["topic"], row["outcome"]) for row in audited] == [
         ("forbidden", "failed"),
         ("permitted", "deleted"),
