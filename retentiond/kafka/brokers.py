@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import confluent_kafka
 from kafka.errors import IncompatibleBrokerVersion, UnrecognizedBrokerVersion
@@ -35,8 +35,6 @@ from retentiond.kafka.network_client import (
 )
 from retentiond.model import Failure, TopicPartition
 
-NAMES = {key.value: key.name for key in ApiKey}
-
 NEWEST_RELEASE = (4, 4)
 """The newest release that is recognized here; kafka-python recognizes the older ones."""
 
@@ -47,17 +45,12 @@ METADATA_VERSION, SINCE_3_4 = "metadata.version", 8
 """A feature, and the level that 3.4 brought: its requests are those of 3.3 without ZooKeeper."""
 
 
-@dataclass(frozen=True, slots=True)
-class ApiVersions:
-    """What a broker speaks: the highest version of each request, by the request's name.
+Release: TypeAlias = tuple[int, ...]
+"""The Kafka release that first spoke all that a broker speaks, (major, minor), `NEWEST_RELEASE`
+also for later ones, `UNKNOWN_RELEASE` for older ones than are known. No request tells a broker's
+version itself."""
 
-    ``release``: the Kafka release that first spoke all of it, (major, minor), `NEWEST_RELEASE` also
-    for later ones; None where it is older than any that is known. No request tells a broker's
-    version itself.
-    """
-
-    versions: Mapping[str, int]
-    release: tuple[int, ...] | None
+UNKNOWN_RELEASE: Release = (0,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +63,7 @@ class Broker:
     broker_id: int
     address: str | None
     is_alive: bool
-    api_versions: ApiVersions | Failure
+    release: Release | Failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +113,12 @@ def brokers(client: Client) -> Brokers:
         partitions = [each for topic in metadata.topics for each in topic.partitions]
         assigned = {replica for each in partitions for replica in each.replica_nodes}
         answers = await network.send_all([(each, _request()) for each in living])
-        api_versions = dict(zip(living, map(_spoken, answers), strict=True))
+        releases = dict(zip(living, map(_release_told, answers), strict=True))
         addresses = fenced | living
         return Brokers(
             cluster_id=str(metadata.cluster_id),
             brokers=tuple(
-                Broker(each, addresses.get(each), each in living, api_versions.get(each, NOT_ALIVE))
+                Broker(each, addresses.get(each), each in living, releases.get(each, NOT_ALIVE))
                 for each in sorted({*addresses, *assigned})
             ),
             leaderless=tuple(
@@ -171,30 +164,24 @@ def _request() -> Any:
     )
 
 
-def _spoken(answer: Any) -> ApiVersions | Failure:
+def _release_told(answer: Any) -> Release | Failure:
     if isinstance(answer, Exception):
         return failure_of_exception(answer)
     if answer.error_code:
         return failure_of_code(answer.error_code)
     versions = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
-    return ApiVersions(
-        {NAMES[key]: highest for key, (_, highest) in versions.items() if key in NAMES},
-        _release(
-            versions, {each.name: each.max_version for each in answer.supported_features or ()}
-        ),
-    )
+    features = {each.name: each.max_version for each in answer.supported_features or ()}
+    return _release(versions, features)
 
 
-def _release(
-    versions: Mapping[int, tuple[int, int]], features: Mapping[str, int]
-) -> tuple[int, ...] | None:
+def _release(versions: Mapping[int, tuple[int, int]], features: Mapping[str, int]) -> Release:
     request, version = SINCE_NEWEST
     if versions.get(request.value, (0, -1))[1] >= version:
         return NEWEST_RELEASE
     try:
-        release: tuple[int, ...] = BrokerVersionData(api_versions=versions).broker_version
+        release: Release = BrokerVersionData(api_versions=versions).broker_version
     except UnrecognizedBrokerVersion:
-        return None
+        return UNKNOWN_RELEASE
     if release == (3, 3) and features.get(METADATA_VERSION, 0) >= SINCE_3_4:
         return (3, 4)
     return release

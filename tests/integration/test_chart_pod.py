@@ -250,7 +250,7 @@ def test_helm_s_test_passes(release: Release, process: Process) -> None:
     code, said = release.test()
     assert code == 0, said
     assert said.startswith("200 ")
-    assert "API versions: " in said  # of doctor
+    assert "brokers: " in said  # of doctor
 
 
 def test_it_ends_within_its_grace_and_helm_s_test_then_fails(

@@ -115,7 +115,10 @@ def test_beside_a_daemon_at_work_its_lock_and_its_port_are_as_they_should_be(
         done = run_here("doctor", "--config", file, cwd=tmp_path)
     assert f"Spark: was not started beside retentiond with pid {daemon.pid}" in done.out
     assert f"in use by retentiond with pid {daemon.pid}" in done.out
-    assert f"ok       port: 127.0.0.1:{port} is taken by a retentiond that runs" in done.out
+    assert (
+        f"ok       port: 127.0.0.1:{port} is taken, and retentiond with pid {daemon.pid}"
+        in done.out
+    )
 
 
 @pytest.mark.spark

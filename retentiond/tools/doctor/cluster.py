@@ -1,5 +1,5 @@
-"""Checks of the bootstrap servers, the brokers, their API versions, how long they keep commits, and
-the clocks.
+"""Checks of the bootstrap servers, the brokers, their releases, how long they keep commits, and the
+clocks.
 
 All bootstrap servers are tried. A client is content with the first one that answers, and a frozen
 one can hold it up.
@@ -11,14 +11,19 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import NamedTuple
 
 from retentiond.act.delete import MAX_EVIDENCE_AGE_S, ROUND_TRIPS
 from retentiond.config import Config, TopicPolicy
 from retentiond.errors import KafkaUnavailable
 from retentiond.formatting import MINUTE_MS, say_about, say_duration
 from retentiond.gather.topics import EnabledTopic
-from retentiond.kafka.brokers import NEWEST_RELEASE, ApiVersions, Brokers, Distance
+from retentiond.kafka.brokers import (
+    NEWEST_RELEASE,
+    UNKNOWN_RELEASE,
+    Brokers,
+    Distance,
+    Release,
+)
 from retentiond.kafka.cluster_identity import address
 from retentiond.kafka.errors.connection_check import address_of, problem_with
 from retentiond.kafka.errors.remedies import (
@@ -26,10 +31,7 @@ from retentiond.kafka.errors.remedies import (
     ConnectionProblem,
     unavailable,
 )
-from retentiond.kafka.groups.coordinators import FIND_COORDINATOR_BATCHED
-from retentiond.kafka.offsets.lookups import EPOCHS_FOR_CLIENTS
 from retentiond.kafka.settings.properties import ClientSettings
-from retentiond.kafka.wire.by_hand import BATCHED_OFFSETS, LIST_OFFSETS_VERSION
 from retentiond.model import Failure
 from retentiond.tools.doctor.finding import (
     Clocks,
@@ -52,17 +54,17 @@ SLOW_LOOK_UP_S = 1.0
 
 def check_brokers(found: Brokers) -> Iterator[Finding]:
     """Every broker answers, and runs a supported release."""
-    by_release: defaultdict[tuple[int, ...], list[str]] = defaultdict(list)
+    by_release: defaultdict[Release, list[str]] = defaultdict(list)
     for broker in found.brokers:
         where = f" ({broker.address})" if broker.address else ""
-        if isinstance(broker.api_versions, ApiVersions):
-            by_release[broker.api_versions.release or (0,)].append(str(broker.broker_id))
+        if not isinstance(broker.release, Failure):
+            by_release[broker.release].append(str(broker.broker_id))
         elif broker.is_alive:
             yield Finding(
                 Level.PROBLEM,
                 f"broker {broker.broker_id}",
                 f"does not answer{where}, so not every group can be seen and nothing is deleted "
-                f"({broker.api_versions})",
+                f"({broker.release})",
                 "see that it is up, and that this host reaches the address that it advertises",
                 (str(broker.broker_id),),
             )
@@ -167,96 +169,10 @@ def check_leaders(found: Brokers, config: Config) -> Iterator[Finding]:
     )
 
 
-def _say_release(release: tuple[int, ...]) -> str:
-    if release <= (0,):
+def _say_release(release: Release) -> str:
+    if release <= UNKNOWN_RELEASE:
         return "of an unknown release"
     return ".".join(map(str, release)) + " or newer" * (release >= NEWEST_RELEASE)
-
-
-class RequiredApi(NamedTuple):
-    """A request that retentiond needs. ``version``: the lowest one that will do. ``without``: what
-    it means if a broker lacks it."""
-
-    api: str
-    without: str
-    level: Level = Level.PROBLEM
-    version: int = 0
-
-
-NO_COMPLETE_CYCLE = "no cycle can be completed"
-
-REQUIRED_APIS = (
-    RequiredApi("Metadata", NO_COMPLETE_CYCLE),
-    RequiredApi("ListOffsets", NO_COMPLETE_CYCLE, version=LIST_OFFSETS_VERSION),
-    RequiredApi("FindCoordinator", NO_COMPLETE_CYCLE, version=FIND_COORDINATOR_BATCHED),
-    RequiredApi("DescribeConfigs", NO_COMPLETE_CYCLE, version=1),
-    RequiredApi("ListGroups", NO_COMPLETE_CYCLE),
-    RequiredApi("DescribeGroups", NO_COMPLETE_CYCLE),
-    RequiredApi("OffsetFetch", NO_COMPLETE_CYCLE, version=BATCHED_OFFSETS),
-    RequiredApi("OffsetForLeaderEpoch", NO_COMPLETE_CYCLE, version=EPOCHS_FOR_CLIENTS),
-    RequiredApi("DeleteRecords", "nothing can be deleted"),
-    RequiredApi("DescribeLogDirs", "bytes on disk are not known", Level.WARNING),
-)
-"""Needed whatever kinds of groups there are. The check of the clocks covers DescribeQuorum."""
-
-GROUP_KINDS = {
-    "ConsumerGroupDescribe": "consumer groups (KIP-848)",
-    "ShareGroupDescribe": "share groups (KIP-932)",
-    "DescribeShareGroupOffsets": "share groups (KIP-932)",
-    "StreamsGroupDescribe": "streams groups (KIP-1071)",
-}
-"""The request that reads each kind of group. A cluster without it has no such groups."""
-
-
-def check_apis(found: Brokers) -> Iterator[Finding]:
-    """Every broker takes the requests that retentiond sends."""
-    api_versions = {
-        str(broker.broker_id): broker.api_versions.versions
-        for broker in found.brokers
-        if isinstance(broker.api_versions, ApiVersions)
-    }
-    if not api_versions:
-        return
-    missing = [*_missing_apis(api_versions)]
-    yield from missing
-    absent = {
-        groups
-        for api, groups in GROUP_KINDS.items()
-        if not any(api in versions for versions in api_versions.values())
-    }
-    no_such_groups = f"; there can be no {' and no '.join(sorted(absent))} here" if absent else ""
-    if not missing:
-        yield ok(
-            "API versions", f"every broker speaks all that retentiond asks for{no_such_groups}"
-        )
-
-
-def _missing_apis(api_versions: Mapping[str, Mapping[str, int]]) -> Iterator[Finding]:
-    for required in REQUIRED_APIS:
-        lacking = [
-            broker
-            for broker, versions in api_versions.items()
-            if versions.get(required.api, -1) < required.version
-        ]
-        yield from about(
-            required.level,
-            "broker",
-            lacking,
-            f"{required.api} is not supported (version {required.version} or later): "
-            f"{required.without}",
-            "upgrade it",
-        )
-    for api, groups in GROUP_KINDS.items():
-        lacking = [broker for broker, versions in api_versions.items() if api not in versions]
-        if len(lacking) < len(api_versions):
-            yield from about(
-                Level.WARNING,
-                "broker",
-                lacking,
-                f"{api} is not supported: {groups} coordinated there can't be read, so they hold "
-                "all that they may read",
-                "finish the upgrade",
-            )
 
 
 ServerProblems = Mapping[str, ConnectionProblem | None]

@@ -34,7 +34,6 @@ from retentiond.state.groups_lookup import recall
 from retentiond.tell.reasons import tool_options, with_address
 from retentiond.tools.doctor.cluster import (
     OFFSETS_RETENTION,
-    check_apis,
     check_brokers,
     check_clocks,
     check_distances,
@@ -133,7 +132,7 @@ def examine(config: Config, settings: ClientSettings, now: Callable[[], int]) ->
 
 NOT_ASKED = unchecked(
     "the cluster's checks",
-    "brokers, API versions, rights, topics, groups, segments, commits' retention and clocks can "
+    "brokers, rights, topics, groups, segments, commits' retention and clocks can "
     "be looked at only where the cluster answers",
 )
 
@@ -141,7 +140,6 @@ NOT_ASKED = unchecked(
 def examine_cluster(seen: ExaminedCluster, config: Config) -> Iterator[Finding]:
     options = tool_options(config.kafka)
     yield from checked("brokers", seen.brokers, check_brokers)
-    yield from checked("API versions", seen.brokers, check_apis)
     yield from checked("leaders", seen.brokers, lambda found: check_leaders(found, config))
     yield from checked(
         "rights on cluster and groups",
@@ -197,13 +195,11 @@ def examine_host(config: Config) -> Iterator[Finding]:
     yield from checked(
         "Java", os.environ, lambda given: check_java_options(config.spark.master, given)
     )
-    yield from checked(
-        "state_dir", value_or_failure(lambda: read_state_dir(config.state_dir)), check_state_dir
-    )
-    http = config.http
-    yield from checked(
-        "port", value_or_failure(lambda: read_port(http.host, http.port)), check_port
-    )
+    state_dir = value_or_failure(lambda: read_state_dir(config.state_dir))
+    yield from checked("state_dir", state_dir, check_state_dir)
+    holder = None if isinstance(state_dir, Failure) else state_dir.holder
+    port = value_or_failure(lambda: read_port(config.http.host, config.http.port))
+    yield from checked("port", port, lambda found: check_port(found, holder))
 
 
 TIMEOUT_MS = 5_000

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import errno
-import http.client
 import os
 import shutil
 import socket
-import ssl
 import stat
 from collections.abc import Iterator
 from contextlib import closing
@@ -23,21 +21,14 @@ from retentiond.state.state_dir import holder_of
 from retentiond.tell.web.listening import bound_socket
 from retentiond.tools.doctor.finding import Finding, Level, ok
 
-TIMEOUT_S = 2.0
-
-OUR_METRIC = b"retentiond_build_info"
-
 
 @dataclass(frozen=True, slots=True)
 class PortState:
-    """The HTTP port. ``error``: why nothing can listen there, as an errno; None if it is free.
-    ``is_ours``: a retentiond answers there. ``asks_for_password``: the server there wants one."""
+    """The HTTP port. ``error``: why nothing can listen there, as an errno; None if it is free."""
 
     host: str
     number: int
     error: int | None = None
-    is_ours: bool = False
-    asks_for_password: bool = False
 
 
 def read_port(host: str, port: int) -> PortState:
@@ -48,47 +39,18 @@ def read_port(host: str, port: int) -> PortState:
     except socket.gaierror:
         return PortState(host, port, errno.EADDRNOTAVAIL)
     except OSError as error:
-        if error.errno != errno.EADDRINUSE:
-            return PortState(host, port, error.errno or 0)
-    status, body = _answer(host, port)
-    return PortState(host, port, errno.EADDRINUSE, OUR_METRIC in body, status == 401)
+        return PortState(host, port, error.errno or 0)
 
 
-def _answer(host: str, port: int) -> tuple[int | None, bytes]:
-    """The answer of the server there to a request for metrics, without TLS or with it."""
-    address = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-    unverified = ssl.create_default_context()
-    unverified.check_hostname = False
-    unverified.verify_mode = ssl.CERT_NONE  # nothing secret is sent
-    for client in (
-        http.client.HTTPConnection(address, port, timeout=TIMEOUT_S),
-        http.client.HTTPSConnection(address, port, timeout=TIMEOUT_S, context=unverified),
-    ):
-        with closing(client):
-            try:
-                client.request("GET", "/metrics")
-                response = client.getresponse()
-                return response.status, response.read()
-            except (OSError, http.client.HTTPException):
-                continue
-    return None, b""
-
-
-def check_port(port: PortState) -> Iterator[Finding]:
+def check_port(port: PortState, holder: str | None) -> Iterator[Finding]:
+    """``holder``: the process that has locked the state, and so has the port, too."""
     where = f"{port.host}:{port.number}"
     if port.number == 0:
         yield ok("port", "any free one (http.port is 0)")
     elif port.error is None:
         yield ok("port", f"{where} is free")
-    elif port.is_ours:
-        yield ok("port", f"{where} is taken by a retentiond that runs")
-    elif port.asks_for_password:
-        yield Finding(
-            Level.WARNING,
-            "port",
-            f"{where} is taken by a server that asks for a password: that may be a retentiond",
-            "see that it is; else choose another http.port",
-        )
+    elif port.error == errno.EADDRINUSE and holder is not None:
+        yield ok("port", f"{where} is taken, and {holder} runs")
     else:
         yield Finding(
             Level.PROBLEM,

@@ -7,18 +7,15 @@ from typing import Any
 
 from retentiond.config import Config
 from retentiond.gather.topics import EnabledTopic
-from retentiond.kafka.brokers import ApiVersions, Broker, Brokers
+from retentiond.kafka.brokers import Broker, Brokers, Release
 from retentiond.kafka.interface import TopicConfig
 from retentiond.model import Failure, TopicPartition
 from retentiond.snapshot import TopicReading
-from retentiond.tools.doctor.cluster import GROUP_KINDS, REQUIRED_APIS
 from retentiond.tools.doctor.finding import Finding, Level
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 GIB = 2**30
-
-SPOKEN = dict.fromkeys({need.api for need in REQUIRED_APIS} | GROUP_KINDS.keys(), 20)
 
 REFUSED = Failure("KafkaConnectionError", "refused")
 
@@ -64,12 +61,8 @@ def topic(name: str, of: Config, **changes: Any) -> EnabledTopic:
     return EnabledTopic(reading, (0,))
 
 
-def broker(
-    broker_id: int, *, is_alive: bool = True, api_versions: ApiVersions | Failure | None = None
-) -> Broker:
-    return Broker(
-        broker_id, f"host-{broker_id}:9092", is_alive, api_versions or ApiVersions(SPOKEN, (4, 2))
-    )
+def broker(broker_id: int, *, is_alive: bool = True, release: Release | Failure = (4, 2)) -> Broker:
+    return Broker(broker_id, f"host-{broker_id}:9092", is_alive, release)
 
 
 def brokers(*found: Broker, leaderless: Iterable[TopicPartition] = ()) -> Brokers:

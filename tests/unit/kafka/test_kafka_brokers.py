@@ -16,7 +16,7 @@ from kafka.protocol.metadata import (
 )
 
 from retentiond.errors import KafkaUnavailable
-from retentiond.kafka.brokers import NEWEST_RELEASE, NOT_ALIVE, ApiVersions, brokers
+from retentiond.kafka.brokers import NEWEST_RELEASE, NOT_ALIVE, brokers
 from retentiond.kafka.brokers import Brokers as Found
 from retentiond.model import Failure, TopicPartition
 from tests.support.builders.scripted_brokers import Brokers, BrokersClient
@@ -89,7 +89,7 @@ def described(fenced: tuple[int, ...]) -> Any:
 def test_what_a_broker_speaks_tells_its_release_and_unheard_of_requests_are_left_out() -> None:
     answer = api_versions((LIST_OFFSETS, 11), (LIST_GROUPS, 5), (UNHEARD_OF, 1))
     (found,) = seen(metadata([1], {}), {1: answer}).brokers
-    assert found.api_versions == ApiVersions({"ListOffsets": 11, "ListGroups": 5}, (4, 2))
+    assert found.release == (4, 2)
     assert (found.address, found.is_alive) == ("host-1:9092", True)
 
 
@@ -101,8 +101,7 @@ def test_what_came_with_the_newest_release_tells_it_from_that_before(version: in
         (api_versions(before, (STREAMS_GROUP_DESCRIBE, version)), NEWEST_RELEASE),
     ):
         (found,) = seen(metadata([1], {}), {1: answer}).brokers
-        assert isinstance(found.api_versions, ApiVersions)
-        assert found.api_versions.release == release
+        assert found.release == release
 
 
 @pytest.mark.parametrize(("level", "release"), [(7, (3, 3)), (8, (3, 4))])
@@ -113,21 +112,20 @@ def test_a_feature_tells_3_4_from_3_3_which_speaks_the_same(
     feature = ApiVersionsResponse.SupportedFeatureKey
     answer.supported_features = [feature(name="metadata.version", min_version=1, max_version=level)]
     (found,) = seen(metadata([1], {}), {1: answer}).brokers
-    assert isinstance(found.api_versions, ApiVersions)
-    assert found.api_versions.release == release
+    assert found.release == release
 
 
 def test_a_broker_that_does_not_answer_is_alive_with_a_failure() -> None:
     answers = {1: api_versions((LIST_OFFSETS, 11)), 2: KafkaConnectionError("refused")}
     _, silent = seen(metadata([1, 2], {}), answers).brokers
     assert (silent.broker_id, silent.is_alive) == (2, True)
-    assert isinstance(silent.api_versions, Failure)
+    assert isinstance(silent.release, Failure)
 
 
 def test_an_error_code_is_a_failure() -> None:
     (found,) = seen(metadata([1], {}), {1: api_versions(error_code=35)}).brokers
-    assert isinstance(found.api_versions, Failure)
-    assert found.api_versions.code == "UNSUPPORTED_VERSION"
+    assert isinstance(found.release, Failure)
+    assert found.release.code == "UNSUPPORTED_VERSION"
 
 
 def test_fenced_brokers_and_those_that_only_assignments_name_are_not_alive() -> None:
@@ -135,7 +133,7 @@ def test_fenced_brokers_and_those_that_only_assignments_name_are_not_alive() -> 
     one, two, three = seen(told, {1: api_versions((LIST_OFFSETS, 11))}, (2,)).brokers
     assert (one.is_alive, two.is_alive, three.is_alive) == (True, False, False)
     assert (two.address, three.address) == ("host-2:9092", None)
-    assert two.api_versions == three.api_versions == NOT_ALIVE
+    assert two.release == three.release == NOT_ALIVE
 
 
 def test_partitions_without_a_leader_are_named() -> None:
@@ -146,16 +144,16 @@ def test_partitions_without_a_leader_are_named() -> None:
 
 def test_a_broker_too_old_to_be_told_has_no_release() -> None:
     (found,) = seen(metadata([1], {}), {1: api_versions((LIST_GROUPS, 0))}).brokers
-    assert isinstance(found.api_versions, ApiVersions)
-    assert found.api_versions.release is None or found.api_versions.release < (1, 0)
+    assert not isinstance(found.release, Failure)
+    assert found.release < (1, 0)
 
 
 def test_a_broker_that_is_silent_is_not_the_one_that_is_asked_about_the_others() -> None:
     told = {1: KafkaConnectionError("frozen"), 2: metadata([1, 2], {})}
     answers = {1: KafkaConnectionError("frozen"), 2: api_versions((LIST_OFFSETS, 11))}
     silent, sound = seen(told, answers).brokers
-    assert isinstance(silent.api_versions, Failure)
-    assert isinstance(sound.api_versions, ApiVersions)
+    assert isinstance(silent.release, Failure)
+    assert not isinstance(sound.release, Failure)
 
 
 def test_where_no_broker_answers_the_cluster_can_not_be_asked() -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from retentiond.kafka.brokers import NEWEST_RELEASE, NOT_ALIVE, ApiVersions, Distance
+from retentiond.kafka.brokers import NEWEST_RELEASE, NOT_ALIVE, UNKNOWN_RELEASE, Distance, Release
 from retentiond.kafka.interface import CoordinatorState
 from retentiond.model import Failure, TopicPartition
 from retentiond.tools.doctor.cluster import (
-    check_apis,
     check_brokers,
     check_distances,
     check_leaders,
@@ -18,8 +17,6 @@ from retentiond.tools.doctor.groups import check_groups_visible
 from retentiond.tools.doctor.topics import check_topic_rights
 from tests.support.builders.examined_clusters import (
     REFUSED,
-    SPOKEN,
-    bad,
     broker,
     brokers,
     config,
@@ -40,16 +37,14 @@ def test_brokers_that_all_answer_are_ok_and_named_with_their_release() -> None:
 
 
 def test_a_broker_that_does_not_answer_is_a_problem_and_named_with_its_address() -> None:
-    found = only(check_brokers(brokers(broker(1), broker(2, api_versions=REFUSED))))
+    found = only(check_brokers(brokers(broker(1), broker(2, release=REFUSED))))
     assert (found.level, found.subject, found.names) == (Level.PROBLEM, "broker 2", ("2",))
     assert "host-2:9092" in found.sentence
     assert "refused" in found.sentence
 
 
 def test_a_broker_that_only_assignments_name_is_down() -> None:
-    found = only(
-        check_brokers(brokers(broker(1), broker(3, is_alive=False, api_versions=NOT_ALIVE)))
-    )
+    found = only(check_brokers(brokers(broker(1), broker(3, is_alive=False, release=NOT_ALIVE))))
     assert (found.level, found.subject) == (Level.PROBLEM, "broker 3")
     assert "is down" in found.sentence
 
@@ -80,73 +75,21 @@ def test_a_name_that_takes_long_to_look_up_is_told_apart_from_the_connection() -
 
 
 def test_brokers_of_different_releases_are_a_warning() -> None:
-    old = broker(2, api_versions=ApiVersions(SPOKEN, (3, 9)))
+    old = broker(2, release=(3, 9))
     found = only(check_brokers(brokers(broker(1), old)))
     assert (found.level, found.subject) == (Level.WARNING, "brokers")
     assert "3.9, 4.2" in found.sentence
 
 
 def test_a_broker_of_the_newest_release_that_is_known_may_be_newer() -> None:
-    (found,) = check_brokers(brokers(broker(1, api_versions=ApiVersions(SPOKEN, NEWEST_RELEASE))))
+    (found,) = check_brokers(brokers(broker(1, release=NEWEST_RELEASE)))
     assert found.sentence.endswith("Kafka 4.4 or newer")
 
 
-@pytest.mark.parametrize("release", [(2, 8), None])
-def test_a_broker_older_than_3_0_is_a_problem(release: tuple[int, ...] | None) -> None:
-    found = only(check_brokers(brokers(broker(1, api_versions=ApiVersions(SPOKEN, release)))))
+@pytest.mark.parametrize("release", [(2, 8), UNKNOWN_RELEASE])
+def test_a_broker_older_than_3_0_is_a_problem(release: Release) -> None:
+    found = only(check_brokers(brokers(broker(1, release=release))))
     assert (found.level, found.subject) == (Level.PROBLEM, "broker 1")
-
-
-def without(*names: str) -> ApiVersions:
-    return ApiVersions({name: up_to for name, up_to in SPOKEN.items() if name not in names}, (4, 2))
-
-
-def test_brokers_that_speak_everything_are_ok() -> None:
-    (found,) = check_apis(brokers(broker(1)))
-    assert found.level is Level.OK
-    assert "no" not in found.sentence.split()
-
-
-def test_a_broker_without_delete_records_is_a_problem_and_named() -> None:
-    found = only(check_apis(brokers(broker(1), broker(2, api_versions=without("DeleteRecords")))))
-    assert (found.level, found.subject) == (Level.PROBLEM, "broker 2")
-    assert "nothing can be deleted" in found.sentence
-
-
-@pytest.mark.parametrize(
-    ("api", "up_to"),
-    [("ListOffsets", 6), ("OffsetFetch", 7), ("FindCoordinator", 3), ("OffsetForLeaderEpoch", 2)],
-)
-def test_a_broker_that_takes_older_requests_only_is_a_problem(api: str, up_to: int) -> None:
-    older = ApiVersions({**SPOKEN, api: up_to}, (4, 2))
-    found = only(check_apis(brokers(broker(1, api_versions=older))))
-    assert (found.level, found.subject) == (Level.PROBLEM, "broker 1")
-    assert api in found.sentence
-
-
-def test_a_broker_that_does_not_tell_the_bytes_is_a_warning() -> None:
-    api_versions = without("DescribeLogDirs")
-    assert bad(check_apis(brokers(broker(1, api_versions=api_versions)))) == [
-        (Level.WARNING, "broker 1")
-    ]
-
-
-def test_a_broker_that_does_not_tell_the_time_is_the_clocks_matter_alone() -> None:
-    assert bad(check_apis(brokers(broker(1, api_versions=without("DescribeQuorum"))))) == []
-
-
-def test_a_cluster_without_a_kind_of_group_is_ok_and_it_is_said() -> None:
-    api_versions = without("ShareGroupDescribe", "DescribeShareGroupOffsets")
-    (found,) = check_apis(brokers(broker(1, api_versions=api_versions)))
-    assert found.level is Level.OK
-    assert "no share groups (KIP-932)" in found.sentence
-
-
-def test_one_broker_of_two_without_a_kind_of_group_is_a_warning() -> None:
-    found = only(
-        check_apis(brokers(broker(1), broker(2, api_versions=without("StreamsGroupDescribe"))))
-    )
-    assert (found.level, found.subject) == (Level.WARNING, "broker 2")
 
 
 def test_an_enabled_partition_without_a_leader_is_a_problem_and_another_is_not() -> None:

@@ -6,12 +6,9 @@ import errno
 import os
 import socket
 import sqlite3
-import ssl
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +21,6 @@ from retentiond.state.state import open_state
 from retentiond.state.state_dir import state_lock
 from retentiond.tools.doctor.finding import Level
 from retentiond.tools.doctor.host import (
-    OUR_METRIC,
     PortState,
     check_port,
     check_remembered,
@@ -33,73 +29,34 @@ from retentiond.tools.doctor.host import (
     read_state_dir,
 )
 from tests.support.builders.examined_clusters import bad, only
-from tests.support.certificates import Authority, Issued
 
 LOOPBACK = "127.0.0.1"
-
-
-@contextmanager
-def server(body: bytes, status: int = 200, certificate: Issued | None = None) -> Iterator[int]:
-    """Answers every request with that, in TLS with a certificate; its port."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(status)
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with HTTPServer((LOOPBACK, 0), Handler) as found:
-        if certificate is not None:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(certificate.certificate, certificate.key)
-            found.socket = context.wrap_socket(found.socket, server_side=True)
-        thread = threading.Thread(target=found.serve_forever)
-        thread.start()
-        yield found.server_port
-        found.shutdown()
-        thread.join()
 
 
 def test_a_free_port_is_ok_and_stays_free() -> None:
     with socket.create_server((LOOPBACK, 0)) as taken:
         port = taken.getsockname()[1]
-    assert bad(check_port(read_port(LOOPBACK, port))) == []
+    assert bad(check_port(read_port(LOOPBACK, port), None)) == []
     socket.create_server((LOOPBACK, port)).close()
 
 
-def test_a_port_taken_by_a_retentiond_is_ok() -> None:
-    with server(OUR_METRIC + b" 1\n") as port:
-        (found,) = check_port(read_port("0.0.0.0", port))
-    assert found.level is Level.OK
-    assert "a retentiond" in found.sentence
-
-
-def test_a_retentiond_that_speaks_tls_is_known_too(tmp_path: Path) -> None:
-    with server(OUR_METRIC, certificate=Authority(tmp_path).issue("daemon")) as port:
-        assert read_port(LOOPBACK, port).is_ours
-
-
-def test_a_port_taken_by_something_else_is_a_problem() -> None:
-    with server(b"hello") as port:
-        assert bad(check_port(read_port(LOOPBACK, port))) == [(Level.PROBLEM, "port")]
-
-
-def test_a_port_taken_by_something_that_asks_for_a_password_is_a_warning() -> None:
-    with server(b"", 401) as port:
-        assert bad(check_port(read_port(LOOPBACK, port))) == [(Level.WARNING, "port")]
+def test_a_port_that_is_taken_is_ok_while_a_daemon_runs_and_else_a_problem() -> None:
+    with socket.create_server((LOOPBACK, 0)) as taken:
+        found = read_port(LOOPBACK, taken.getsockname()[1])
+    (beside_a_daemon,) = check_port(found, "retentiond with pid 17")
+    assert beside_a_daemon.level is Level.OK
+    assert "retentiond with pid 17 runs" in beside_a_daemon.sentence
+    assert bad(check_port(found, None)) == [(Level.PROBLEM, "port")]
 
 
 def test_a_port_of_an_address_that_this_host_does_not_have_is_a_problem() -> None:
     found = read_port("192.0.2.1", 9477)
     assert found.error == errno.EADDRNOTAVAIL
-    assert only(check_port(found)).level is Level.PROBLEM
+    assert only(check_port(found, "retentiond with pid 17")).level is Level.PROBLEM
 
 
 def test_any_free_port_needs_no_check() -> None:
-    assert bad(check_port(PortState("0.0.0.0", 0))) == []
+    assert bad(check_port(PortState("0.0.0.0", 0), None)) == []
 
 
 def test_a_state_directory_that_is_not_there_is_ok_and_is_not_made(tmp_path: Path) -> None:
