@@ -35,6 +35,11 @@ from retentiond.fields import (
     said,
 )
 
+LEGAL_TOPIC = r"[a-zA-Z0-9._-]{1,249}"
+"""A pattern of what Kafka takes as a topic's name, but for ``.`` and ``..``."""
+
+LARGEST_PARTITION = 2**31 - 1
+
 
 class TopicPartition(NamedTuple):
     topic: str

@@ -36,6 +36,7 @@ from retentiond.formatting import (
     listed,
     parse_duration,
 )
+from retentiond.model import LEGAL_TOPIC
 
 
 class Section(BaseModel):
@@ -93,7 +94,7 @@ _MASTER = r"local(\[ *([0-9]+|\*) *(, *[0-9]+ *)?\]|-cluster\[[0-9, ]+\])?|yarn|
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 """Characters that steer a terminal, and those that turn the direction of text."""
 
-_TOPIC_NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
+_TOPIC_NAME = re.compile(rf"(?!\.{{1,2}}$){LEGAL_TOPIC}")
 
 
 def refused(message: str, *below: str | int) -> PydanticCustomError:

@@ -9,24 +9,20 @@ tool. Unknown fields are a warning: they change nothing.
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import PydanticCustomError
 
 from retentiond.errors import ConfigError
 from retentiond.kafka.interface import INTERNAL_TOPICS, KAFKAS_HIGH_WATERMARK, OffsetBound
-from retentiond.model import TopicPartition
+from retentiond.model import LARGEST_PARTITION, TopicPartition
 from retentiond.tools.delete_records.partitions import Item
 
-VERSION = 1
-
-LARGEST_PARTITION = 2**31 - 1
-
 LARGEST_OFFSET = 2**63 - 1
-
-FIELDS = ("topic", "partition", "offset")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,148 +33,91 @@ class OffsetsFile:
     warnings: tuple[str, ...]
 
 
-class _Invalid(Exception):
-    def __init__(self, path: str, message: str) -> None:
-        super().__init__(message)
-        self.path = path
+def _refused(message: str) -> PydanticCustomError:
+    return PydanticCustomError("refused", "{message}", {"message": message})
 
 
-class _Object(dict[str, Any]):
-    """A JSON object that remembers if a key comes twice."""
+def _of_users(topic: str) -> str:
+    if topic in INTERNAL_TOPICS:
+        raise _refused(f"{topic} is Kafka's own: its records are never deleted")
+    return topic
 
-    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
-        super().__init__(pairs)
-        counts = Counter(key for key, _ in pairs)
-        self.repeated = next((key for key, count in counts.items() if count > 1), None)
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(strict=True, extra="allow")
+    topic: Annotated[str, Field(min_length=1), AfterValidator(_of_users)]
+    partition: Annotated[int, Field(ge=0, le=LARGEST_PARTITION)]
+    offset: Annotated[int, Field(ge=KAFKAS_HIGH_WATERMARK, le=LARGEST_OFFSET)]
+
+    @property
+    def item(self) -> Item:
+        if self.offset == KAFKAS_HIGH_WATERMARK:
+            return Item(self.topic, self.partition, OffsetBound.HIGH_WATERMARK)
+        return Item(self.topic, self.partition, self.offset)
+
+
+def _each_once(entries: list[_Entry]) -> list[_Entry]:
+    first: dict[TopicPartition, int] = {}
+    for at, entry in enumerate(entries):
+        earlier = first.setdefault(TopicPartition(entry.topic, entry.partition), at)
+        if earlier != at:
+            raise _refused(f"entry [{at}] is about the same partition as entry [{earlier}]")
+    return entries
+
+
+class _Document(BaseModel):
+    model_config = ConfigDict(strict=True, extra="allow")
+    version: Annotated[int, Field(ge=1, le=1)] = 1
+    partitions: Annotated[list[_Entry], AfterValidator(_each_once)]
 
 
 def read_offsets_file(path: Path) -> OffsetsFile:
     """Raises `ConfigError` naming the file, the entry and the field."""
     try:
-        return parse(path.read_text(encoding="utf-8"))
-    except _Invalid as error:
-        raise ConfigError(str(error), path=error.path or None, file=str(path)) from error
-    except RecursionError as error:
-        raise ConfigError("objects or lists are nested too deeply", file=str(path)) from error
+        text = path.read_text(encoding="utf-8")
+        value = json.loads(text, object_pairs_hook=_object, parse_constant=_refuse_constant)
+        document = _Document.model_validate(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        said = "expected an object" if first["type"] == "model_type" else first["msg"]
+        raise ConfigError(said, path=_dotted(first["loc"]), file=str(path)) from error
     except UnicodeDecodeError as error:
         raise ConfigError("expected JSON in UTF-8", file=str(path)) from error
+    except RecursionError as error:
+        raise ConfigError("objects or lists are nested too deeply", file=str(path)) from error
+    except ValueError as error:
+        raise ConfigError(f"not JSON that can be read: {error}", file=str(path)) from error
     except OSError as error:
         raise ConfigError(f"can't be read ({error.strerror})", file=str(path)) from error
+    items = tuple(entry.item for entry in document.partitions)
+    return OffsetsFile(items, tuple(_unknown_fields(document)))
 
 
-def parse(text: str) -> OffsetsFile:
-    document = _decode(text)
-    _refuse_repeated(document, "")
-    if not isinstance(document, dict):
-        raise _Invalid("", f"expected a JSON object with partitions, not {_say(document)}")
-    _check_version(document)
-    if "partitions" not in document:
-        raise _Invalid("partitions", "missing; expected a list of topic, partition and offset")
-    entries = document["partitions"]
-    if not isinstance(entries, list):
-        raise _Invalid("partitions", f"expected a list, not {_say(entries)}")
-    items = tuple(_item(entry, f"partitions[{at}]") for at, entry in enumerate(entries))
-    _refuse_same_partition(items)
-    return OffsetsFile(items, tuple(_unknown_fields(document, entries)))
-
-
-def _decode(text: str) -> Any:
-    try:
-        return json.loads(text, object_pairs_hook=_Object, parse_constant=_refuse_constant)
-    except json.JSONDecodeError as error:
-        where = f"line {error.lineno} column {error.colno}"
-        if error.msg.startswith("Extra data"):
-            raise _Invalid("", f"text after the end of the JSON ({where})") from error
-        raise _Invalid("", f"not JSON: {error.msg} ({where})") from error
-    except ValueError as error:  # NaN, or a number with thousands of digits
-        raise _Invalid("", f"not JSON that can be read: {error}") from error
+def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"the key {json.dumps(key)} stands twice in one object")
+        found[key] = value
+    return found
 
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON")
 
 
-def _refuse_repeated(value: Any, path: str) -> None:
-    if isinstance(value, _Object):
-        if value.repeated is not None:
-            raise _Invalid(_join(path, value.repeated), "this key stands there twice")
-        for key, inner in value.items():
-            _refuse_repeated(inner, _join(path, key))
-    elif isinstance(value, list):
-        for at, inner in enumerate(value):
-            _refuse_repeated(inner, f"{path}[{at}]")
+def _unknown_fields(document: _Document) -> Iterator[str]:
+    unknown: list[tuple[str | int, ...]] = [(key,) for key in document.model_extra or {}]
+    for at, entry in enumerate(document.partitions):
+        unknown += [("partitions", at, key) for key in entry.model_extra or {}]
+    for keys in unknown:
+        yield f"{_dotted(keys)}: this field is unknown and changes nothing"
 
 
-def _check_version(document: Mapping[str, Any]) -> None:
-    version = document.get("version", VERSION)
-    if not _is_number(version):
-        raise _Invalid("version", f"expected {VERSION}, not {_say(version)}")
-    if version != VERSION:
-        raise _Invalid("version", f"version {version} is not supported; expected {VERSION}")
-
-
-def _item(entry: Any, path: str) -> Item:
-    if not isinstance(entry, dict):
-        raise _Invalid(path, f"expected an object with {', '.join(FIELDS)}, not {_say(entry)}")
-    for field in FIELDS:
-        if field not in entry:
-            raise _Invalid(f"{path}.{field}", "missing")
-    topic = _topic(entry["topic"], f"{path}.topic")
-    partition = _number(entry["partition"], f"{path}.partition", 0, LARGEST_PARTITION)
-    offset = _number(entry["offset"], f"{path}.offset", KAFKAS_HIGH_WATERMARK, LARGEST_OFFSET)
-    if offset == KAFKAS_HIGH_WATERMARK:
-        return Item(topic, partition, OffsetBound.HIGH_WATERMARK)
-    return Item(topic, partition, offset)
-
-
-def _topic(value: Any, path: str) -> str:
-    if not isinstance(value, str):
-        raise _Invalid(path, f"expected a topic's name, not {_say(value)}")
-    if not value:
-        raise _Invalid(path, "expected a topic's name, not an empty one")
-    if value in INTERNAL_TOPICS:
-        raise _Invalid(path, f"{value} is Kafka's own: its records are never deleted")
-    return value
-
-
-def _number(value: Any, path: str, least: int, most: int) -> int:
-    if not _is_number(value):
-        raise _Invalid(path, f"expected a whole number, not {_say(value)}")
-    number: int = value
-    if not least <= number <= most:
-        meaning = " (-1 is the high watermark)" if least < 0 else ""
-        raise _Invalid(path, f"expected {least} to {most}{meaning}, not {number}")
-    return number
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _refuse_same_partition(items: tuple[Item, ...]) -> None:
-    first: dict[TopicPartition, int] = {}
-    for position, item in enumerate(items):
-        earlier = first.setdefault(item.at, position)
-        if earlier != position:
-            raise _Invalid(
-                f"partitions[{position}]", f"the same partition as partitions[{earlier}]"
-            )
-
-
-def _unknown_fields(document: Mapping[str, Any], entries: list[Any]) -> Iterator[str]:
-    for name in sorted(document.keys() - {"version", "partitions"}):
-        yield f"{name}: this field is unknown and changes nothing"
-    for at, entry in enumerate(entries):
-        for name in [key for key in entry if key not in FIELDS]:
-            yield f"{_join(f'partitions[{at}]', name)}: this field is unknown and changes nothing"
-
-
-def _join(path: str, key: str) -> str:
-    key = key if key.isidentifier() else json.dumps(key)
-    return f"{path}.{key}" if path else key
-
-
-def _say(value: Any) -> str:
-    """A value as in the file, shortened if it is long."""
-    written = json.dumps(value)
-    return written if len(written) <= 40 else f"{written[:40]}…"
+def _dotted(keys: Sequence[str | int]) -> str:
+    """``partitions[2].offset``"""
+    words = (
+        f"[{key}]" if isinstance(key, int) else f".{key if key.isidentifier() else json.dumps(key)}"
+        for key in keys
+    )
+    return "".join(words).removeprefix(".")

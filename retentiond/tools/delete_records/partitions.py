@@ -25,7 +25,7 @@ from retentiond.kafka.interface import (
     TopicConfig,
     TopicDescription,
 )
-from retentiond.model import Commit, Failure, Outcome, TopicPartition
+from retentiond.model import LEGAL_TOPIC, Commit, Failure, Outcome, TopicPartition
 
 
 class TopicSource(Protocol):
@@ -127,8 +127,6 @@ class Item:
         return replace(self, target=None, error=reason)
 
 
-LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-
 ILLEGAL_NAME = Failure(
     "INVALID_TOPIC_EXCEPTION", "no topic can have this name (letters, digits, dot, _ and -)"
 )
@@ -138,7 +136,7 @@ Described = Mapping[str, TopicDescription | Failure]
 
 def describe(topics: TopicSource, names: Collection[str]) -> Described:
     """Each topic, or why nothing can be deleted from it. Raises `KafkaUnavailable`."""
-    legal = sorted(name for name in set(names) if LEGAL_NAME.fullmatch(name))
+    legal = sorted(name for name in set(names) if re.fullmatch(LEGAL_TOPIC, name))
     described = topics.describe_topics(legal)
     return {name: _explained(described.get(name, ILLEGAL_NAME)) for name in names}
 

@@ -19,6 +19,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from retentiond.errors import UsageError
+from retentiond.model import LARGEST_PARTITION, LEGAL_TOPIC
 
 KAFKAS_OWN_FOLDERS = frozenset({"__cluster_metadata-0", "remote-log-index-cache"})
 """Kafka's own folders, which are never touched: KRaft's metadata log, and the cache of tiered
@@ -131,8 +132,6 @@ def _topic_id(path: Path) -> str | None:
 LONGEST_FILE_NAME = 255
 """In bytes."""
 
-LARGEST_PARTITION = 2**31 - 1
-
 
 class FolderKind(StrEnum):
     REPLICA = "replica"
@@ -152,7 +151,8 @@ class FolderName:
 
 
 _FORM = re.compile(
-    r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>0|[1-9][0-9]{0,9})"
+    rf"(?P<topic>{LEGAL_TOPIC})"
+    r"-(?P<partition>0|[1-9][0-9]{0,9})"
     r"(?:\.[0-9a-f]{32}-(?P<suffix>stray|future|delete))?"
 )
 

@@ -70,63 +70,64 @@ def test_unknown_fields_are_a_warning_each(tmp_path: Path) -> None:
     )
 
 
+TOO_LARGE = "should be less than or equal to"
+
 MALFORMED = [
     ("", "not JSON"),
     ("{", "not JSON"),
     ('{"partitions": [}', "not JSON"),
     ("\ufeff{}", "not JSON"),
     (b"\xff{}", "expected JSON in UTF-8"),
-    ('{"partitions": NaN}', "not JSON"),
+    ('{"partitions": NaN}', "not JSON that can be read: NaN is no JSON"),
     ('{"partitions": [' + "1" * 5000 + "]}", "not JSON"),
     ("[" * 100_000, "nested too deeply"),
-    (of() + " x", "text after the end of the JSON (line 1 column 34)"),
-    (of() + of(), "text after the end of the JSON"),
-    ("[]", "expected a JSON object with partitions, not []"),
-    ("null", "expected a JSON object with partitions, not null"),
-    ("{}", "partitions: missing"),
-    ('{"version": 1, "version": 1, "partitions": []}', "version: this key stands there twice"),
-    ('{"partitions": [], "partitions": []}', "partitions: this key stands there twice"),
+    (of() + " x", "not JSON that can be read: Extra data: line 1 column 34"),
+    (of() + of(), "Extra data"),
+    ("[]", "offsets.json: expected an object"),
+    ("null", "offsets.json: expected an object"),
+    ("{}", "partitions: Field required"),
+    ('{"version": 1, "version": 1, "partitions": []}', 'the key "version" stands twice'),
+    ('{"partitions": [], "partitions": []}', 'the key "partitions" stands twice'),
     (
         '{"partitions": [{"topic": "a", "partition": 0, "offset": 1, "offset": 2}]}',
-        "partitions[0].offset: this key stands there twice",
+        'the key "offset" stands twice',
     ),
-    (
-        '{"partitions": [], "note": [{"a": 1, "a": 1}]}',
-        "note[0].a: this key stands there twice",
+    ('{"partitions": [], "note": [{"a": 1, "a": 1}]}', 'the key "a" stands twice'),
+    (of(version=2), f"version: Input {TOO_LARGE} 1"),
+    (of(version=0), "version: Input should be greater than or equal to 1"),
+    *(
+        (of(version=wrong), "version: Input should be a valid integer")
+        for wrong in ("1", 1.0, True, None)
     ),
-    (of(version=2), "version: version 2 is not supported"),
-    (of(version=0), "version: version 0 is not supported"),
-    (of(version="1"), 'version: expected 1, not "1"'),
-    (of(version=1.0), "version: expected 1, not 1.0"),
-    (of(version=True), "version: expected 1, not true"),
-    (of(version=None), "version: expected 1, not null"),
-    (of(partitions={}), "partitions: expected a list, not {}"),
-    (of(partitions=None), "partitions: expected a list, not null"),
-    (of(GOOD, 7), "partitions[1]: expected an object with topic, partition, offset, not 7"),
+    (of(partitions={}), "partitions: Input should be a valid list"),
+    (of(partitions=None), "partitions: Input should be a valid list"),
+    (of(GOOD, 7), "partitions[1]: expected an object"),
     (of(GOOD, []), "partitions[1]: expected an object"),
-    (of(without("topic")), "partitions[0].topic: missing"),
-    (of(without("partition")), "partitions[0].partition: missing"),
-    (of(GOOD, without("offset")), "partitions[1].offset: missing"),
-    (of(entry(topic=None)), "partitions[0].topic: expected a topic's name, not null"),
-    (of(entry(topic=5)), "partitions[0].topic: expected a topic's name, not 5"),
-    (of(entry(topic="")), "partitions[0].topic: expected a topic's name, not an empty one"),
+    (of(without("topic")), "partitions[0].topic: Field required"),
+    (of(without("partition")), "partitions[0].partition: Field required"),
+    (of(GOOD, without("offset")), "partitions[1].offset: Field required"),
+    (of(entry(topic=None)), "partitions[0].topic: Input should be a valid string"),
+    (of(entry(topic=5)), "partitions[0].topic: Input should be a valid string"),
+    (of(entry(topic="")), "partitions[0].topic: String should have at least 1 character"),
     (of(entry(topic="__consumer_offsets")), "partitions[0].topic: __consumer_offsets is Kafka's"),
     (of(entry(topic="__transaction_state")), "partitions[0].topic: __transaction_state is"),
     (of(entry(topic="__share_group_state")), "partitions[0].topic: __share_group_state is"),
-    (of(entry(partition="0")), 'partitions[0].partition: expected a whole number, not "0"'),
-    (of(entry(partition=True)), "partitions[0].partition: expected a whole number, not true"),
-    (of(entry(partition=1.0)), "partitions[0].partition: expected a whole number, not 1.0"),
-    (of(entry(partition=-1)), "partitions[0].partition: expected 0 to 2147483647, not -1"),
-    (of(entry(partition=2**31)), "partitions[0].partition: expected 0 to 2147483647"),
-    (of(entry(offset="42")), 'partitions[0].offset: expected a whole number, not "42"'),
-    (of(entry(offset=False)), "partitions[0].offset: expected a whole number, not false"),
-    (of(entry(offset=1e3)), "partitions[0].offset: expected a whole number, not 1000.0"),
-    (of(entry(offset=None)), "partitions[0].offset: expected a whole number, not null"),
-    (of(entry(offset=-2)), "partitions[0].offset: expected -1 to"),
-    (of(entry(offset=2**63)), "partitions[0].offset: expected -1 to"),
+    *(
+        (of(entry(**{field: wrong})), f"partitions[0].{field}: Input should be a valid integer")
+        for field in ("partition", "offset")
+        for wrong in ("42", True, False, 1.0, 1e3, None)
+    ),
+    (
+        of(entry(partition=-1)),
+        "partitions[0].partition: Input should be greater than or equal to 0",
+    ),
+    (of(entry(partition=2**31)), f"partitions[0].partition: Input {TOO_LARGE} 2147483647"),
+    (of(entry(offset=-2)), "partitions[0].offset: Input should be greater than or equal to -1"),
+    (of(entry(offset=2**63)), f"partitions[0].offset: Input {TOO_LARGE} 9223372036854775807"),
+    (of(entry(offset=10**30)), f"partitions[0].offset: Input {TOO_LARGE} 9223372036854775807"),
     (
         of(GOOD, entry(topic="b"), entry(offset=1)),
-        "partitions[2]: the same partition as partitions[0]",
+        "partitions: entry [2] is about the same partition as entry [0]",
     ),
 ]
 
