@@ -167,7 +167,7 @@ def _entry_meanings(config: Config) -> list[tuple[str, str]]:
 
 
 def _about_pressure(config: Config) -> Iterator[str]:
-    from retentiond.config.disk_pressure import say_percent
+    from retentiond.config.disks import say_percent
 
     rules = config.disk_pressure
     heeding = [

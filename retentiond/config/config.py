@@ -9,11 +9,10 @@ from typing import Any, Self
 from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 
 from retentiond.config.client_properties import KafkaProperties, Properties, PropertyMap, Users
-from retentiond.config.disk_pressure import DiskPressureOrNull
+from retentiond.config.disks import DiskPressureOrNull, PriceOrNull
 from retentiond.config.fences import Fence, Fences, PlacedFence, PolicyFiles
 from retentiond.config.no_policy import NoPolicy, UnreadableFile
 from retentiond.config.policy import Policies, PolicyEntry, work_out_policies
-from retentiond.config.price import PriceOrNull
 from retentiond.config.rules import PolicyFile, TopicEntry, TopicRules
 from retentiond.config.settings import TopicPolicy, sentence
 from retentiond.config.values import (

@@ -1,4 +1,4 @@
-"""YAML text to a `Tree`, with its ``${NAME}`` and ``${file:PATH}`` substituted.
+"""YAML text to a `Tree`, with its ``${NAME}`` and ``${file:PATH}`` substituted, and back.
 
 A scalar stays as it was written until a setting says what it expects, so nothing is guessed: ``on``
 is no boolean, ``1:30`` is no number, ``0123`` keeps its zero. PyYAML's own constructors read YAML
@@ -12,6 +12,7 @@ any character. It is never shown. ``$${`` is a plain ``${``.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -291,3 +292,31 @@ def shown(value: object) -> str:
 
 def _shortened(text: str) -> str:
     return text if len(text) <= _LONGEST_ECHO else f"{text[:_LONGEST_ECHO]}…"
+
+
+def dumped(value: Any) -> str:
+    """The YAML of a plain value, whose texts are taken literally when it is read."""
+    return yaml.safe_dump(_literal(value), sort_keys=False, allow_unicode=True, width=100)
+
+
+def dumped_text(text: str) -> str:
+    """The YAML of one text, on one line; what can't be printed is escaped."""
+    shows = text.isprintable()
+    written = yaml.safe_dump(
+        _literal(text),
+        default_style="'" if shows else '"',
+        allow_unicode=shows,
+        width=sys.maxsize,
+    )
+    return str(written).rstrip("\n")
+
+
+def _literal(value: Any) -> Any:
+    """``${`` would be substituted when the file is read."""
+    if isinstance(value, str):
+        return value.replace("${", "$${")
+    if isinstance(value, list | tuple):
+        return [_literal(each) for each in value]
+    if isinstance(value, dict):
+        return {_literal(key): _literal(each) for key, each in value.items()}
+    return value

@@ -2,7 +2,7 @@
 
 A `PolicySetting` says how the file's rules set it, how a file writes it, how it reads in words, and
 what a change of it does to records. Putting policies together (`refined`), describing one
-(`sentence`), writing one (`retentiond.config.writing`) and comparing two (`changes`) go through
+(`sentence`), writing one (`entry_document`) and comparing two (`changes`) go through
 `SETTINGS`, and so does everything else that asks for all settings of a policy.
 """
 
@@ -357,3 +357,16 @@ def _in_words(setting: PolicySetting, old: Any, new: Any) -> tuple[str, Any, Any
             before, after = (None if value is None else value // unit_ms for value in (old, new))
             return f"{key}.{unit}", before, after
     return setting.key, setting.written(old), setting.written(new)
+
+
+def entry_document(topic: str, policy: TopicPolicy) -> dict[str, Any]:
+    """An entry of ``topics`` with all that a policy says, because the entry of an exact name takes
+    nothing from others."""
+    document: dict[str, Any] = {"name": topic}
+    for setting in SETTINGS:
+        section, key = document, setting.key
+        if key.startswith("groups."):
+            section, key = document.setdefault("groups", {}), key.removeprefix("groups.")
+        if (value := setting.written(setting.of(policy))) is not None:
+            section[key] = value
+    return document

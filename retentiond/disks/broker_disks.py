@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from retentiond.clock import Uptime, uptime
-from retentiond.config.disk_pressure import DiskPressure
+from retentiond.config.disks import DiskPressure
 from retentiond.disks.freed import FreedProgress, PendingFree, follow, offsets_of
 from retentiond.disks.log_dirs import (
     DiskReader,

@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from retentiond.config.disk_pressure import DiskPressure
+from retentiond.config.disks import DiskPressure
 from retentiond.disks.freed import FreedProgress
 from retentiond.disks.log_dirs import DiskReading, LogDirKey, ReplicaKey
 from retentiond.disks.predictions import Predictions

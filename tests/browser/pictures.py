@@ -13,7 +13,7 @@ from typing import Any
 from playwright.sync_api import Browser, sync_playwright
 
 from retentiond.cli.output.report import html
-from retentiond.config.price import Price
+from retentiond.config.disks import Price
 from retentiond.history.ask.past import EntryRow, Past, timeline
 from retentiond.history.ask.report_figures import (
     KeepingGroup,

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Request
 
 from retentiond.cli.output.report import html
-from retentiond.config.price import Price
+from retentiond.config.disks import Price
 from retentiond.history.ask.past import EntryRow, Past, timeline
 from retentiond.history.ask.report_figures import (
     KeepingGroup,

@@ -16,7 +16,7 @@ import retentiond.state.state
 import tests.property.model.daemon
 from retentiond.act.approved import Approved, CommitEvidence
 from retentiond.act.guard import Verified
-from retentiond.config.disk_pressure import DiskPressure
+from retentiond.config.disks import DiskPressure
 from retentiond.disks.log_dirs import DiskReading
 from retentiond.disks.pressure import Pressure, pressure
 from retentiond.model import GroupKind, Outcome, PlanRow, Reason, Verdict

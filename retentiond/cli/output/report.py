@@ -16,7 +16,7 @@ from rich.console import Console
 
 from retentiond.cli.output.printing import Column, ColumnKind, Row, print_table, printer, say
 from retentiond.cli.past.options import past_document, say_bytes_if_known, say_past
-from retentiond.config.price import MONTH_DAYS, Price
+from retentiond.config.disks import MONTH_DAYS, Price
 from retentiond.formatting import (
     GIB,
     HOUR_MS,

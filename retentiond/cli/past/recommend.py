@@ -239,7 +239,7 @@ def write(
     """Whole minutes. ``never``: topics that nothing can be deleted from, which are left out. Raises
     `UsageError`."""
     from retentiond.config import TopicPolicy
-    from retentiond.config.writing import dumped
+    from retentiond.config.document import dumped
 
     entries, left_out = [], []
     for each in found:
@@ -265,7 +265,7 @@ def write(
 
 
 def _entry(each: Recommendation, policy: TopicPolicy) -> dict[str, Any]:
-    from retentiond.config.writing import entry_document
+    from retentiond.config.settings import entry_document
 
     minutes = _retention_minutes(each)
     pressure_ms = policy.pressure_retention_ms

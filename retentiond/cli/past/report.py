@@ -17,7 +17,7 @@ from retentiond.errors import UsageError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from retentiond.config.price import Price
+    from retentiond.config.disks import Price
     from retentiond.history.ask.past import Past
     from retentiond.history.ask.report_figures import Report
 
@@ -96,7 +96,7 @@ def report(  # noqa: PLR0917 - typer hands each option over by its name
 
 def _price(written: str) -> Price:
     """A number alone is one of no currency. Raises `UsageError`."""
-    from retentiond.config.price import EXPECTED_PRICE, parse_price
+    from retentiond.config.disks import EXPECTED_PRICE, parse_price
 
     found = parse_price(written) or parse_price(f"{written} x")
     if found is None:

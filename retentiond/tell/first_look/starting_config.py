@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from retentiond.config.writing import dumped_text
+from retentiond.config.document import dumped_text
 from retentiond.formatting import (
     HOUR_MS,
     MINUTE_MS,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from retentiond.config.price import Price
+from retentiond.config.disks import Price
 from retentiond.formatting import (
     GIB,
     HOUR_MS,

@@ -21,7 +21,7 @@ from unittest import mock
 from retentiond.act.delete import reconcile
 from retentiond.clock import Stopped, Uptime
 from retentiond.config import Config
-from retentiond.config.disk_pressure import DiskPressure
+from retentiond.config.disks import DiskPressure
 from retentiond.cycle import CycleContext, run_cycle
 from retentiond.disks.broker_disks import BrokerDisks
 from retentiond.disks.freed import FreedProgress

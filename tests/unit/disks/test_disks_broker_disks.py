@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from retentiond.clock import Uptime
-from retentiond.config.disk_pressure import DiskPressure
+from retentiond.config.disks import DiskPressure
 from retentiond.disks import broker_disks
 from retentiond.disks.broker_disks import BrokerDisks, SpaceHistory, trend
 from retentiond.disks.log_dirs import LogDirCapacity, LogDirKey

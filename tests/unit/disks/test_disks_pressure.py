@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from retentiond.clock import Uptime
-from retentiond.config.disk_pressure import DiskPressure
+from retentiond.config.disks import DiskPressure
 from retentiond.disks.freed import FreedProgress, PendingFree
 from retentiond.disks.log_dirs import DiskReading, LogDirCapacity, ReplicaKey, disk_reading
 from retentiond.disks.pressure import pressure
