@@ -7,9 +7,8 @@ import os
 import sys
 import termios
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -29,9 +28,9 @@ REQUIRE_YES = "RETENTIOND_REQUIRE_YES"
 offsets needs --yes, too. Elsewhere scripts for Kafka's own tool go on working."""
 
 if TYPE_CHECKING:
-    from retentiond.kafka.cluster import KafkaCluster
+    from retentiond.kafka.interface import Kafka
     from retentiond.tools.delete_records.bounds import Targets
-    from retentiond.tools.delete_records.partitions import Item, LookUps
+    from retentiond.tools.delete_records.partitions import Item
 
 
 def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
@@ -170,7 +169,7 @@ def delete_targets(
     may_ask: bool,
 ) -> bool:
     """Deletes, or with ``dry_run`` only shows; whether any partition failed."""
-    from retentiond.kafka.confluent.client import LibrdkafkaClient
+    from retentiond.kafka.cluster import KafkaCluster
     from retentiond.tools.delete_records.partitions import preview, refuse_hopeless
     from retentiond.tools.delete_records.request import RequestAudit, delete
 
@@ -181,34 +180,23 @@ def delete_targets(
     kafka_python = {**settings.kafka_python, "request_timeout_ms": int(at_most_s * 1000)}
     hasty = replace(settings, request_timeout_s=at_most_s, kafka_python=kafka_python)
     try:
-        records = LibrdkafkaClient(hasty)
+        kafka = KafkaCluster(hasty, lambda *_: None)
     except ConfigError as error:  # it speaks of the daemon's file
         raise ConfigError(error.message, file=str(command_config or "")) from error
-    with ExitStack() as stack:
-
-        @cache
-        def kafka() -> KafkaCluster:  # loaded only where something is looked up
-            from retentiond.kafka.cluster import KafkaCluster
-
-            return stack.enter_context(closing(KafkaCluster(hasty, lambda *_: None, records)))
-
-        items = wanted.items(records, kafka)
+    with closing(kafka):
+        items = wanted.items(kafka)
         if audit is None:
             from retentiond.tools.delete_records.freed_bytes import with_bytes
 
-            items = with_bytes(kafka(), refuse_hopeless(kafka(), preview(kafka(), items)))
+            items = with_bytes(kafka, refuse_hopeless(kafka, preview(kafka, items)))
         elif any(item.is_pending for item in items):
             if may_ask:
-                items = _agreed(items, lambda: wanted.items(records, kafka), kafka())
-            if any(item.is_pending for item in items):
+                items = _agreed(items, lambda: wanted.items(kafka), kafka)
+            if pending := [item.at for item in items if item.is_pending]:
+                kafka.get_ready(pending)  # else a broker that is far away seems silent
                 audit.requested(bootstrap_server, items)
-                items = delete(
-                    records,
-                    items,
-                    settings.request_timeout_s,
-                    kafka,
-                    objection=audit.objection,
-                )
+                timeout_s = settings.request_timeout_s
+                items = delete(kafka, items, timeout_s, objection=audit.objection)
                 audit.settled(items)
     show(items, output, dry_run=dry_run)
     if audit is not None and audit.unrecorded is not None:
@@ -222,7 +210,7 @@ CLUSTER_CHANGED = (
 )
 
 
-def _agreed(items: Sequence[Item], again: Callable[[], list[Item]], kafka: LookUps) -> list[Item]:
+def _agreed(items: Sequence[Item], again: Callable[[], list[Item]], kafka: Kafka) -> list[Item]:
     """Asks; what was answered is judged by what holds then. ``again``: reads the items again."""
     from retentiond.tools.delete_records.agreement import as_shown, limit_to_shown, withdraw
     from retentiond.tools.delete_records.partitions import preview

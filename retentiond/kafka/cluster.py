@@ -12,6 +12,7 @@ from typing import ParamSpec, TypeVar
 from retentiond.errors import ConfigError, KafkaUnavailable, OtherCluster
 from retentiond.kafka import brokers, log_dirs, topics
 from retentiond.kafka.client import Client
+from retentiond.kafka.cluster_identity import ClusterIdentity
 from retentiond.kafka.confluent.client import LibrdkafkaClient
 from retentiond.kafka.groups import coordinators, listing, members
 from retentiond.kafka.interface import (
@@ -28,6 +29,7 @@ from retentiond.kafka.interface import (
     LogRange,
     OffsetBound,
     PartitionEpoch,
+    Target,
     TopicConfig,
     TopicDescription,
 )
@@ -48,17 +50,16 @@ Observer = Callable[[str, str, float], None]
 class KafkaCluster:
     """Implements `retentiond.kafka.interface.Kafka`. Safe to use from several threads."""
 
-    def __init__(
-        self, settings: ClientSettings, observe: Observer, records: LibrdkafkaClient | None = None
-    ) -> None:
-        """``records``: where there is one already. Raises `ConfigError` for a value that librdkafka
-        refuses."""
-        self._records = records or LibrdkafkaClient(settings)
-        self._identity = self._records.identity
+    def __init__(self, settings: ClientSettings, observe: Observer) -> None:
+        """Raises `ConfigError` for a value that librdkafka refuses."""
+        self._identity = ClusterIdentity(settings.words.servers)
         # Three, so that a slow disk or a leader that searches its log holds up nobody else.
         self._client = Client(settings, self._note_wait, self._identity)
         self._disks = Client(settings, self._note_wait, self._identity)
         self._topics = Client(settings, self._note_wait, self._identity)
+        self._records = LibrdkafkaClient(
+            settings, self._identity, lambda: self._topics.run(NetworkClient.brokers)
+        )
         self._leaders = Leaders()
         self._offsets = Offsets(self._topics, self._leaders)
         self._observe = observe
@@ -77,7 +78,7 @@ class KafkaCluster:
         return self._timed("cluster_time", brokers.cluster_time, self._client)
 
     def topic_names(self) -> frozenset[str]:
-        listed = self._timed("list_topics", self._records.topic_names)
+        listed = self._timed("list_topics", topics.topic_names, self._topics)
         self._leaders.keep(listed)  # else a daemon would remember all that ever were
         self._offsets.keep(listed)
         return listed
@@ -208,6 +209,13 @@ class KafkaCluster:
         if any(isinstance(answer, DeleteFailure) for answer in answers.values()):
             self._leaders.forget()  # what became of it is for today's leaders to say
         return answers
+
+    def delete_up_to(
+        self, targets: Mapping[TopicPartition, Target], timeout_s: float
+    ) -> Mapping[TopicPartition, DeleteAnswer]:
+        """As an operator words it: also everything, and offset 0. Raises ValueError for a negative
+        offset."""
+        return self._timed("delete_records", self._records.delete_up_to, targets, timeout_s)
 
     def close(self) -> None:
         self._client.close()

@@ -13,7 +13,6 @@ from retentiond.act.delete import MAX_EVIDENCE_AGE_S
 from retentiond.kafka.brokers import distances
 from retentiond.kafka.client import Client
 from retentiond.kafka.cluster import KafkaCluster
-from retentiond.kafka.confluent.client import LibrdkafkaClient
 from retentiond.kafka.settings.properties import translate
 from retentiond.model import TopicPartition
 from tests.contract.real import RealDriver
@@ -63,10 +62,11 @@ def test_a_cycle_deletes_with_evidence_that_is_young_enough(
 
 def test_a_deletion_by_hand_reaches_both_leaders(far: FarKafka, topic: str) -> None:
     targets = {TopicPartition(topic, partition): 1 for partition in (0, 1)}
-    with closing(LibrdkafkaClient(translate(far.section))) as records:
-        assert topic in records.topic_names()
-        assert records.look_before_deleting(list(targets)).keys() == {topic}
-        assert records.delete_up_to(targets, 5.0) == targets
+    with closing(KafkaCluster(translate(far.section), lambda *_: None)) as kafka:
+        assert topic in kafka.topic_names()
+        kafka.get_ready(list(targets))
+        assert kafka.look_before_deleting(list(targets)).keys() == {topic}
+        assert kafka.delete_up_to(targets, 5.0) == targets
 
 
 def test_how_far_each_broker_is_can_be_measured(far: FarKafka) -> None:

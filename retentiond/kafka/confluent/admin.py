@@ -1,24 +1,16 @@
-"""librdkafka's client: how it is made, what it says of its connections, what its errors mean."""
+"""How librdkafka's client is made, and what its errors mean."""
 
 from __future__ import annotations
 
 import contextlib
-import re
-import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from retentiond.errors import ConfigError, KafkaUnavailable, RetentiondError
-from retentiond.kafka.errors.connection_check import (
-    lasting_problem,
-    problem_with,
-    unavailable_at,
-    usable_context,
-)
+from retentiond.errors import ConfigError, KafkaUnavailable
+from retentiond.kafka.errors.connection_check import problem_with, unavailable_at, usable_context
 from retentiond.kafka.errors.remedies import (
     ConnectionProblem,
     ProblemKind,
@@ -27,191 +19,62 @@ from retentiond.kafka.errors.remedies import (
 )
 from retentiond.kafka.interface import NO_SUCH_TOPIC, DeleteFailure, RequestResult
 from retentiond.kafka.settings.properties import ClientSettings
-from retentiond.kafka.settings.tls import FileStamps, file_stamps, speaks_tls
+from retentiond.kafka.settings.tls import speaks_tls
 from retentiond.model import Failure
 
 if TYPE_CHECKING:
     from retentiond.kafka.settings.oauth import TokenSource
 
 
-class Admin:
-    """One AdminClient, and the explanation where it comes to no connection."""
+def new_client(settings: ClientSettings, tokens: TokenSource | None) -> AdminClient:
+    """A client that connects to the settings' brokers. It reads certificates and keys now, and
+    never again.
 
-    def __init__(self, settings: ClientSettings, tokens: TokenSource | None = None) -> None:
-        """``tokens``: of another client with the same login. Raises `ConfigError` for a value that
-        librdkafka refuses."""
-        self._settings = settings
-        self._connection_errors = ConnectionErrors()
-        self._config: dict[str, Any] = {
-            "log_level": 0,
-            "error_cb": self._connection_errors.note,
-            **settings.confluent,
-        }
-        self._tokens = tokens
-        if settings.oauth and tokens is None:  # few do, and it brings kafka-python
-            from retentiond.kafka.settings.oauth import TokenSource  # noqa: PLC0415 - as above
+    Raises `ConfigError` for a value that librdkafka refuses, and `KafkaUnavailable` where a file or
+    a token is not to be had.
+    """
+    config: dict[str, Any] = {"log_level": 0, **settings.confluent}
+    if tokens is not None:
+        config["oauth_cb"] = tokens.for_confluent
+    try:
+        return AdminClient(config)
+    except KafkaException as error:
+        raise _not_made(settings, tokens, error) from error
 
-            self._tokens = TokenSource(settings.oauth)
-        if self._tokens is not None:
-            self._config["oauth_cb"] = self._tokens.for_confluent
-        self._made: AdminClient | None = None
-        self._stamps: FileStamps = ()
-        self._making = threading.Lock()
-        with contextlib.suppress(KafkaUnavailable):
-            self.client()
 
-    def of_servers(self, servers: str) -> Admin:
-        """A new client that knows these brokers only."""
-        confluent = {**self._settings.confluent, "bootstrap.servers": servers}
-        settings = replace(self._settings, confluent=confluent, bootstrap_servers=servers)
-        return Admin(settings, self._tokens)
-
-    def client(self) -> AdminClient:
-        """Made once, and again when a certificate or key was renewed: librdkafka reads them when it
-        is made, and never again. A pair that doesn't fit may be half renewed: the old client stays.
-
-        With OAUTHBEARER that needs a token, so it can fail and be tried again.
-        """
-        with self._making:
-            stamps = file_stamps(self._settings)
-            if self._made is None or stamps != self._stamps:
-                try:
-                    self._made, self._stamps = AdminClient(self._config), stamps
-                except KafkaException as error:
-                    if self._made is None:
-                        raise self._not_made(error) from error
-            return self._made
-
-    def close(self) -> None:
-        """Lets the client go; a further call would make another."""
-        with self._making:
-            self._made = None
-
-    @contextlib.contextmanager
-    def explaining(self) -> Iterator[None]:
-        """Puts what librdkafka says of its connections in place of a `KafkaUnavailable` that
-        tells less; it reports them to nobody who waits for an answer."""
+def _not_made(
+    settings: ClientSettings, tokens: TokenSource | None, error: KafkaException
+) -> Exception:
+    if speaks_tls(settings):
         try:
-            yield
-        except KafkaUnavailable as error:
-            explained = self._explained() if error.kind is None else None
-            self._connection_errors.clear()
-            try:
-                if explained is None:
-                    raise
-                raise explained from error
-            finally:
-                del explained  # else it would keep itself, and with it the client
-        self._listen()
-        self._connection_errors.clear()
-
-    def unavailable(self, reason: object) -> KafkaUnavailable:
-        """The error to raise where nothing could be read; ``reason`` if nothing says more."""
-        return self._explained() or no_answer_from(
-            self._settings.bootstrap_servers, reason, self._settings.words
-        )
-
-    def raise_if_final(self, reason: object) -> None:
-        """Ends the waiting where every broker has said no for good, or is none."""
-        self._listen()
-        if self._connection_errors.is_final():
-            raise self.unavailable(reason)
-        if wrong := lasting_problem(self._settings):
-            raise wrong
-
-    @property
-    def is_refused(self) -> bool:
-        """Whether all brokers have refused the connection, or hung up."""
-        return self._connection_errors.all_down
-
-    def _explained(self) -> KafkaUnavailable | None:
-        self._listen()
-        return self._connection_errors.explained(self._settings)
-
-    def _listen(self) -> None:
-        """Has librdkafka report what there is; it waits for nothing."""
-        if self._made is not None:
-            self._made.poll(0)
-
-    def _not_made(self, error: KafkaException) -> Exception:
-        if speaks_tls(self._settings):
-            try:
-                usable_context(self._settings)
-            except KafkaUnavailable as unusable:
-                if not isinstance(unusable.__cause__, FileNotFoundError):  # librdkafka names it
-                    return unusable
-        if self._tokens is None or self._tokens.failure is None:
-            return error_of_client(self._settings, error)
-        problem = ConnectionProblem(ProblemKind.NO_TOKEN, self._tokens.failure)
-        return unavailable(self._settings.bootstrap_servers, problem, self._settings.words)
+            usable_context(settings)
+        except KafkaUnavailable as unusable:
+            if not isinstance(unusable.__cause__, FileNotFoundError):  # librdkafka names it
+                return unusable
+    if tokens is not None and tokens.failure is not None:
+        problem = ConnectionProblem(ProblemKind.NO_TOKEN, tokens.failure)
+        return unavailable(settings.bootstrap_servers, problem, settings.words)
+    cause: KafkaError = error.args[0]
+    if cause.code() == KafkaError._INVALID_ARG:
+        return ConfigError(f"Kafka's client refuses this: {cause.str().strip()}", path="kafka")
+    return _no_answer(settings, error)
 
 
-SERVER = re.compile(r"(?:\w+://)?([^/\s]+:\d+)/\w+: (.*)", re.DOTALL)
-"""How it begins a sentence about a broker: ``sasl_ssl://HOST:PORT/bootstrap: …``"""
-
-STATE_SUFFIX = re.compile(r" \(after \d+ms in state \w+[^)]*\)")
-
-OFFERED_MECHANISMS = re.compile("broker's supported mechanisms: (.+)")
-
-CONNECTION_ERROR_CODES = (KafkaError._TRANSPORT, KafkaError._SSL, KafkaError._RESOLVE)
-
-FINAL_ERRORS = (KafkaError._AUTHENTICATION, KafkaError._SSL)
-
-TLS_ALERT = "SSL alert number"
-"""With TLS 1.3 a client learns only after the handshake that its certificate was refused."""
-
-
-@dataclass(slots=True)
-class ConnectionErrors:
-    """Errors of connections since it was last cleared, one of each kind for a broker."""
-
-    errors: dict[tuple[str, int], str] = field(default_factory=dict)
-    all_down: bool = False
-
-    def note(self, error: KafkaError) -> None:
-        """librdkafka's ``error_cb``; called on the thread that polls the client."""
-        if error.code() == KafkaError._ALL_BROKERS_DOWN:
-            self.all_down = True
-        elif found := SERVER.match(error.str()):
-            server, said = found.groups()
-            self.errors.setdefault(
-                (server, error.code()), " ".join(STATE_SUFFIX.sub("", said).split())
-            )
-
-    def clear(self) -> None:
-        self.errors.clear()
-        self.all_down = False
-
-    def is_final(self) -> bool:
-        """Whether the next attempt would end in the same way, at every broker."""
-        errors = list(self.errors.items())  # a copy: another thread may be told of more
-        return self.all_down and any(
-            code in FINAL_ERRORS or TLS_ALERT in said for (_, code), said in errors
-        )
-
-    def explained(self, settings: ClientSettings) -> KafkaUnavailable | None:
-        """What to raise, if one of the errors explains why nothing could be asked."""
-        errors = list(self.errors.items())
-        for (server, code), said in errors:
-            if code == KafkaError._AUTHENTICATION:
-                return unavailable_at(server, _login_of_line(said), settings)
-        servers = [server for (server, code), _ in errors if code in CONNECTION_ERROR_CODES]
-        if not servers and self.all_down:  # of some broker it says no more than that
-            servers = settings.bootstrap_servers.split(",")
-        for server in servers[:1]:
+@contextlib.contextmanager
+def explained(settings: ClientSettings) -> Iterator[None]:
+    """Raises `KafkaUnavailable` in place of an error of librdkafka's, which reports to nobody who
+    waits for an answer why it comes to no connection."""
+    try:
+        yield
+    except (KafkaException, TimeoutError) as error:
+        for server in settings.bootstrap_servers.split(","):
             if problem := problem_with(server, settings):
-                return unavailable_at(server, problem, settings)
-        return None
+                raise unavailable_at(server, problem, settings) from error
+        raise _no_answer(settings, error) from error
 
 
-def _login_of_line(said: str) -> ConnectionProblem:
-    if "not valid in current SASL state" in said:
-        return ConnectionProblem(ProblemKind.NO_LOGIN)
-    if found := OFFERED_MECHANISMS.search(said):
-        return ConnectionProblem(ProblemKind.OTHER_MECHANISM, f"but {found[1]}")
-    return ConnectionProblem(
-        ProblemKind.LOGIN_REFUSED, said.removeprefix("SASL authentication error: ")
-    )
+def _no_answer(settings: ClientSettings, error: BaseException) -> KafkaUnavailable:
+    return no_answer_from(settings.bootstrap_servers, failure_of_error(error), settings.words)
 
 
 LEADER_MOVED = frozenset(
@@ -263,14 +126,6 @@ def failure_of_error(error: BaseException) -> Failure:
     if isinstance(error, TimeoutError):
         return Failure("_TIMED_OUT", "the client did not answer in time")
     return Failure(type(error).__name__, str(error))
-
-
-def error_of_client(settings: ClientSettings, error: KafkaException) -> RetentiondError:
-    """The error to raise where librdkafka made no client: it refused a value, or lacks a token."""
-    cause: KafkaError = error.args[0]
-    if cause.code() == KafkaError._INVALID_ARG:
-        return ConfigError(f"Kafka's client refuses this: {cause.str().strip()}", path="kafka")
-    return no_answer_from(settings.bootstrap_servers, failure_of_error(error), settings.words)
 
 
 def failure_of_deletion(error: BaseException) -> DeleteFailure:

@@ -1,11 +1,4 @@
-"""What librdkafka does here: the listing of topics, and DeleteRecords.
-
-kafka-python makes an object of each partition of the cluster in a listing. And it takes longer to
-load, with what reads commits and offsets, than all else that `retentiond delete-records` does with
-a file of offsets: by the daemon's path that command took 1.4 s of the processor, and Kafka's own
-tool 0.8 s. So that command has topics described here, too. All look-ups of offsets are
-kafka-python's.
-"""
+"""librdkafka's client, which deletes. Everything that is read, kafka-python reads."""
 
 from __future__ import annotations
 
@@ -13,41 +6,24 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import Future
-from concurrent.futures import wait as wait_for
-from typing import Any, TypeVar
-
-from confluent_kafka import KafkaException, TopicCollection
+from dataclasses import replace
+from typing import TypeVar
 
 from retentiond.errors import KafkaUnavailable, release_frames
 from retentiond.kafka.cluster_identity import ClusterIdentity
-from retentiond.kafka.confluent import admin
 from retentiond.kafka.confluent import delete_records as deletions
-from retentiond.kafka.confluent.admin import Admin
-from retentiond.kafka.confluent.delete_records import (
-    FUTURE_GRACE_S,
-    LOOK_TIMEOUT_S,
-    Deleter,
-    url_safe,
-)
-from retentiond.kafka.errors.remedies import with_topic_grant
-from retentiond.kafka.interface import INTERNAL_TOPICS, DeleteAnswer, Target, TopicDescription
+from retentiond.kafka.confluent.admin import explained, new_client
+from retentiond.kafka.confluent.delete_records import LOOK_TIMEOUT_S, Deleter
+from retentiond.kafka.interface import DeleteAnswer, Target
+from retentiond.kafka.settings.oauth import TokenSource
 from retentiond.kafka.settings.properties import ClientSettings
+from retentiond.kafka.settings.tls import FileStamps, file_stamps
 from retentiond.model import Failure, TopicPartition
 
 T = TypeVar("T")
 
 METADATA_TIMEOUT_S = 10.0
 """How long to try to reach any broker: librdkafka goes on trying for all of its time-out."""
-
-FIRST_TRY_S = 1.0
-"""When a client that all brokers refuse gives up; librdkafka itself never would."""
-
-RETRY_IF_REFUSED_S = 2.0
-"""How long to go on if all brokers have refused until then: one may just be starting."""
-
-ERROR_POLL_S = 0.1
-"""How often it is looked at what librdkafka says of its connections."""
 
 KEEP_READY_S = 60.0
 """How long after its last use the client that deletes serves again: for the slices of one cycle."""
@@ -57,81 +33,37 @@ DELETE_TIMEOUT_S = 5.0
 
 
 class LibrdkafkaClient:
-    """One long-lived AdminClient that lists, thread-safe, and one for the requests of a cycle.
+    """One AdminClient at a time, for the requests of a cycle.
 
     Any call may raise `KafkaUnavailable`. Deletions are one thread's at a time.
     """
 
-    def __init__(self, settings: ClientSettings) -> None:
-        """Raises `ConfigError` for a value that librdkafka refuses."""
-        self.identity = ClusterIdentity(settings.words.servers)
+    def __init__(
+        self,
+        settings: ClientSettings,
+        identity: ClusterIdentity,
+        find_brokers: Callable[[], object],
+    ) -> None:
+        """``identity``: the cluster's, as kafka-python's clients have learnt it; ``find_brokers``
+        has one of them learn where the brokers are. Raises `ConfigError` for a value that
+        librdkafka refuses."""
+        self._settings = settings
+        self._identity = identity
+        self._find_brokers = find_brokers
         self._timeout = settings.request_timeout_s
-        self._admin = Admin(settings)
+        self._tokens = TokenSource(settings.oauth) if settings.oauth else None
         self._deleter: Deleter | None = None
-        self._made_of = ""  # the addresses
+        self._made_of: tuple[str, FileStamps] = ("", ())  # the addresses, and certificates
         self._used_at = -math.inf
         self._has_looked = False
         self.gap_s = 0.0
         """How long the last request took from the look's answer until it was handed over."""
+        with contextlib.suppress(KafkaUnavailable):
+            new_client(settings, self._tokens)
 
     def close(self) -> None:
         """librdkafka ends a client that nobody refers to."""
         self._deleter = None
-        self._admin.close()
-
-    def topic_names(self) -> frozenset[str]:
-        """All visible topics."""
-        listed = self._listed(self._admin)
-        brokers = [(node, str(broker.host), broker.port) for node, broker in listed.brokers.items()]
-        self.identity.learn(listed.cluster_id, brokers)
-        return frozenset(listed.topics)
-
-    def _listed(self, client: Admin) -> Any:
-        timeout = min(self._timeout, METADATA_TIMEOUT_S)
-        with client.explaining():
-            try:
-                return client.client().list_topics(timeout=min(FIRST_TRY_S, timeout))
-            except KafkaException as error:
-                client.raise_if_final(admin.failure_of_error(error))
-            try:
-                return client.client().list_topics(
-                    timeout=min(RETRY_IF_REFUSED_S, timeout) if client.is_refused else timeout
-                )
-            except KafkaException as error:
-                raise client.unavailable(admin.failure_of_error(error)) from error
-
-    def describe_topics(self, names: Collection[str]) -> Mapping[str, TopicDescription | Failure]:
-        """As in the interface. Raises `KafkaUnavailable` where librdkafka could ask about none."""
-        if not names:
-            return {}
-        with self._admin.explaining():
-            futures = self._admin.client().describe_topics(
-                TopicCollection(list(names)), request_timeout=self._timeout
-            )
-            found = {name: self._described(name, future) for name, future in futures.items()}
-            unasked = [
-                each
-                for each in found.values()
-                if isinstance(each, Failure) and each.code[0] == "_"  # librdkafka's own codes
-            ]
-            if len(unasked) == len(found):
-                raise self._admin.unavailable(unasked[0])
-        return found
-
-    def _described(self, name: str, future: Future[Any]) -> TopicDescription | Failure:
-        give_up_at = time.monotonic() + self._timeout + FUTURE_GRACE_S
-        while not wait_for([future], ERROR_POLL_S).done and time.monotonic() < give_up_at:
-            self._admin.raise_if_final("no broker lets this client in")
-        try:
-            described = future.result(0)
-        except (KafkaException, TimeoutError) as error:
-            return with_topic_grant(admin.failure_of_error(error), name, "Describe")
-        return TopicDescription(
-            name=described.name,
-            topic_id=url_safe(described.topic_id),
-            is_internal=described.is_internal or described.name in INTERNAL_TOPICS,
-            partitions=tuple(sorted(partition.id for partition in described.partitions)),
-        )
 
     def look_before_deleting(
         self,
@@ -157,32 +89,42 @@ class LibrdkafkaClient:
             self._connect(partitions)
 
     def _is_ready(self) -> bool:
-        """Whether there is a client of today's addresses that has connected a moment ago."""
+        """Whether there is a client of today's addresses and certificates that has connected a
+        moment ago."""
         return (
             self._deleter is not None
-            and self._made_of == self.identity.servers
+            and self._made_of == self._wanted()
             and time.monotonic() - self._used_at < KEEP_READY_S
         )
 
+    def _wanted(self) -> tuple[str, FileStamps]:
+        return self._identity.servers, file_stamps(self._settings)
+
     def _connect(self, partitions: Collection[TopicPartition]) -> None:
+        timeout_s = min(self._timeout, METADATA_TIMEOUT_S)
         if not self._is_ready():
             self._deleter = None
-            if not self.identity.servers:
-                self.topic_names()
-            self._made_of = self.identity.servers
-            self._deleter = self._new_deleter(self._admin.of_servers(self._made_of))
-        timeout_s = min(self._timeout, METADATA_TIMEOUT_S)
+            if not self._identity.servers:
+                self._find_brokers()
+            self._made_of = self._wanted()
+            self._deleter = self._new_deleter(timeout_s)
         self._through_deleter(lambda deleter: deleter.get_ready(partitions, timeout_s))
 
-    def _new_deleter(self, its_admin: Admin) -> Deleter:
+    def _new_deleter(self, timeout_s: float) -> Deleter:
+        servers, _ = self._made_of
+        confluent = {**self._settings.confluent, "bootstrap.servers": servers}
+        settings = replace(self._settings, confluent=confluent, bootstrap_servers=servers)
         began = time.monotonic()
+        client = new_client(settings, self._tokens)
         try:
-            self.identity.check(self._listed(its_admin).cluster_id)
+            with explained(settings):
+                listed = client.list_topics(timeout=timeout_s)
+            self._identity.check(listed.cluster_id)
         except BaseException as error:
             release_frames(error)  # which hold the client: librdkafka's have no other end
-            del its_admin
+            del client
             raise
-        return Deleter(its_admin, self.identity, time.monotonic() - began)
+        return Deleter(client, settings, self._identity, time.monotonic() - began)
 
     def _through_deleter(self, ask: Callable[[Deleter], T]) -> T:
         if self._deleter is None:

@@ -29,8 +29,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from retentiond.clock import seconds_since_boot
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka.cluster_identity import ClusterIdentity, address
-from retentiond.kafka.confluent import admin as failures
-from retentiond.kafka.confluent.admin import Admin
+from retentiond.kafka.confluent.admin import explained, failure_of_deletion, failure_of_error
 from retentiond.kafka.errors.remedies import with_topic_grant
 from retentiond.kafka.interface import (
     KAFKAS_HIGH_WATERMARK,
@@ -40,6 +39,7 @@ from retentiond.kafka.interface import (
     RequestResult,
     Target,
 )
+from retentiond.kafka.settings.properties import ClientSettings
 from retentiond.model import Failure, TopicPartition
 
 DeleteAnswers: TypeAlias = dict[TopicPartition, DeleteAnswer]
@@ -84,10 +84,15 @@ class Deleter:
     """
 
     def __init__(
-        self, admin: Admin, identity: ClusterIdentity, connected_in_s: float = 0.0
+        self,
+        client: AdminClient,
+        settings: ClientSettings,
+        identity: ClusterIdentity,
+        connected_in_s: float = 0.0,
     ) -> None:
-        """``connected_in_s``: how long its first connection took."""
-        self._admin = admin
+        """``settings``: of the client. ``connected_in_s``: how long its first connection took."""
+        self._client = client
+        self._settings = settings
         self._identity = identity
         self._connected_in_s = connected_in_s
         self._answered: dict[int, TopicPartition] = {}
@@ -95,7 +100,6 @@ class Deleter:
         self._leaders: dict[TopicPartition, int] = {}
         """Of the partitions that were last asked about."""
         self._silent: frozenset[TopicPartition] = frozenset()
-        self._looked_by: AdminClient | None = None
         self._looked_at = self._handed_over_at = 0.0
 
     def get_ready(self, partitions: Collection[TopicPartition], timeout_s: float) -> None:
@@ -104,11 +108,8 @@ class Deleter:
         Raises `KafkaUnavailable` where it can't ask who leads.
         """
         patience_s = max(CONNECT_LEADERS_S, 2 * self._connected_in_s)
-        with self._admin.explaining():
-            try:
-                self._ask_leaders(self._admin.client(), partitions, timeout_s, patience_s)
-            except KafkaException as error:
-                raise self._admin.unavailable(failures.failure_of_error(error)) from error
+        with explained(self._settings):
+            self._ask_leaders(partitions, timeout_s, patience_s)
 
     def look(
         self,
@@ -123,21 +124,17 @@ class Deleter:
         Raises `OtherCluster` where it speaks to another cluster, `KafkaUnavailable` where it can't
         ask.
         """
-        client = self._looked_by = self._admin.client()
         names = sorted({partition.topic for partition in partitions})
         patience_s = max(CONNECT_LEADERS_S, self._connected_in_s / 2)
-        with self._admin.explaining():
-            try:
-                asked = _describe(client, names, timeout_s)
-                silent, at_once = self._ask_leaders(client, partitions, timeout_s, patience_s)
-                self._silent = silent if proven is None else silent | self._led_by_others(proven())
-                if not at_once:
-                    asked = _describe(client, names, timeout_s)
-                cluster_to_come, topics = asked
-                cluster = cluster_to_come.result(timeout_s + FUTURE_GRACE_S)
-                ids = {name: _topic_id(future, timeout_s) for name, future in topics.items()}
-            except (KafkaException, TimeoutError) as error:
-                raise self._admin.unavailable(failures.failure_of_error(error)) from error
+        with explained(self._settings):
+            asked = _describe(self._client, names, timeout_s)
+            silent, at_once = self._ask_leaders(partitions, timeout_s, patience_s)
+            self._silent = silent if proven is None else silent | self._led_by_others(proven())
+            if not at_once:
+                asked = _describe(self._client, names, timeout_s)
+            cluster_to_come, topics = asked
+            cluster = cluster_to_come.result(timeout_s + FUTURE_GRACE_S)
+            ids = {name: _topic_id(future, timeout_s) for name, future in topics.items()}
         self._looked_at = self._handed_over_at = time.monotonic()
         self._compare(cluster)
         return ids
@@ -146,11 +143,7 @@ class Deleter:
         return frozenset(at for at, by in self._leaders.items() if by not in proven)
 
     def _ask_leaders(
-        self,
-        client: AdminClient,
-        partitions: Collection[TopicPartition],
-        timeout_s: float,
-        patience_s: float,
+        self, partitions: Collection[TopicPartition], timeout_s: float, patience_s: float
     ) -> tuple[frozenset[TopicPartition], bool]:
         """The partitions without a leader, or whose leader did not answer; and whether one round
         trip has told.
@@ -158,6 +151,7 @@ class Deleter:
         Each is asked about one partition; the one that has told who leads has just answered. While
         one no longer leads, the next is looked for.
         """
+        client = self._client
         until = time.monotonic() + patience_s
         earlier = _ask_for_starts(client, self._answered, patience_s)
         listing = client.list_topics(timeout=timeout_s)
@@ -193,8 +187,7 @@ class Deleter:
             return TOO_LATE if seconds_since_boot() > not_after else None
 
         asked = {at: offset for at, offset in offsets.items() if at not in self._silent}
-        # Not a newer client, as after a renewed certificate: that one has looked nothing up.
-        answers = request(self._looked_by or self._admin.client(), asked, timeout_s, refuse)
+        answers = request(self._client, asked, timeout_s, refuse)
         return dict.fromkeys(offsets, LEADER_SILENT) | answers
 
     @property
@@ -260,7 +253,7 @@ def _topic_id(future: Any, timeout_s: float) -> str | Failure:
     try:
         topic_id = url_safe(future.result(timeout_s + FUTURE_GRACE_S).topic_id)
     except (KafkaException, TimeoutError) as error:
-        return failures.failure_of_error(error)
+        return failure_of_error(error)
     return topic_id or Failure("NO_TOPIC_ID", "the cluster gives no topic ids")
 
 
@@ -301,7 +294,7 @@ def request(
             low_watermark: int = future.result(timeout_s + FUTURE_GRACE_S).low_watermark
             answers[TopicPartition(key.topic, key.partition)] = low_watermark
         except (KafkaException, TimeoutError) as error:
-            failed = failures.failure_of_deletion(error)
+            failed = failure_of_deletion(error)
             answers[TopicPartition(key.topic, key.partition)] = replace(
                 failed, failure=_explained(failed.failure, key.topic)
             )

@@ -1,8 +1,8 @@
 """Tries by itself whether a broker can be reached, and tells exactly where that fails.
 
-librdkafka has one error for every certificate that it does not accept, and a Kafka client that
-talks to a port of the wrong kind just sees it close. So where a client could not connect, this
-takes the same steps with the same settings: address, connection, TLS, one harmless request.
+librdkafka tells no caller why it comes to no connection, and a Kafka client that talks to a port of
+the wrong kind just sees it close. So where a client could not connect, this takes the same steps
+with the same settings: address, connection, TLS, one harmless request.
 """
 
 from __future__ import annotations

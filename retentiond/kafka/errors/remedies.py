@@ -1,7 +1,6 @@
 """What to do about a connection that fails, a right that is missing or a limit that is too low.
 
-Both clients' errors end here, so that both say the same of the same problem. It needs neither of
-the two: `retentiond delete-records` may load only one.
+Both clients' errors end here, so that both say the same of the same problem.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ record is younger" (Kafka's -1) means that end, and never records that were writ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from retentiond.kafka.interface import (
     AGE_NOT_YET_KNOWN,
     NOT_ANSWERED,
     EpochEnd,
+    Kafka,
     LogRange,
     OffsetBound,
     PartitionEpoch,
@@ -25,7 +26,7 @@ from retentiond.kafka.interface import (
 )
 from retentiond.model import Commit, Failure, GroupKind, TopicPartition
 from retentiond.tools.delete_records.offsets_file import read_offsets_file
-from retentiond.tools.delete_records.partitions import Item, LookUps, TopicSource, describe, find
+from retentiond.tools.delete_records.partitions import Item, describe, find
 
 CommitsByGroup = Mapping[str, Mapping[TopicPartition, Commit]]
 
@@ -46,7 +47,7 @@ class Bounds:
     changelogs: Mapping[str, str] = field(default_factory=dict)
 
 
-def read_commits(kafka: LookUps, groups: Collection[str]) -> CommitsByGroup:
+def read_commits(kafka: Kafka, groups: Collection[str]) -> CommitsByGroup:
     """The commits of each group. Raises `KafkaUnavailable` if a group can't be read."""
     answers = kafka.commits(groups)
     commits: dict[str, dict[TopicPartition, Commit]] = {}
@@ -63,7 +64,7 @@ def read_commits(kafka: LookUps, groups: Collection[str]) -> CommitsByGroup:
     return commits
 
 
-def read_changelogs(kafka: LookUps, groups: Collection[str]) -> Mapping[str, str]:
+def read_changelogs(kafka: Kafka, groups: Collection[str]) -> Mapping[str, str]:
     """The topics that streams groups restore their state from, by topic a group (KIP-1071). Raises
     `KafkaUnavailable` if the groups can't be listed, or a topology can't be read."""
     streams = [
@@ -82,7 +83,7 @@ def read_changelogs(kafka: LookUps, groups: Collection[str]) -> Mapping[str, str
     return changelogs
 
 
-def work_out(kafka: LookUps, items: Sequence[Item], bounds: Bounds) -> list[Item]:
+def work_out(kafka: Kafka, items: Sequence[Item], bounds: Bounds) -> list[Item]:
     """The items of `every_partition`, with their targets. Raises `KafkaUnavailable`."""
     if bounds.before_ms is None and not bounds.commits:
         raise ValueError("without a bound everything would go")
@@ -116,7 +117,7 @@ def work_out(kafka: LookUps, items: Sequence[Item], bounds: Bounds) -> list[Item
 
 
 def _epoch_ends(
-    kafka: LookUps, partitions: Collection[TopicPartition], commits_by_group: CommitsByGroup
+    kafka: Kafka, partitions: Collection[TopicPartition], commits_by_group: CommitsByGroup
 ) -> EpochEnds:
     """What the leaders say of the leader epochs that the commits on these partitions name."""
     named = {
@@ -129,7 +130,7 @@ def _epoch_ends(
 
 
 def _offsets_at(
-    kafka: LookUps,
+    kafka: Kafka,
     times_ms: Mapping[TopicPartition, int],
     logs: Mapping[TopicPartition, LogRange],
 ) -> dict[TopicPartition, int | Failure | None]:
@@ -156,7 +157,7 @@ def _waits(answer: int | Failure | None) -> bool:
     return isinstance(answer, Failure) and answer.code == AGE_NOT_YET_KNOWN
 
 
-def every_partition(kafka: TopicSource, topics: Sequence[str]) -> list[Item]:
+def every_partition(kafka: Kafka, topics: Sequence[str]) -> list[Item]:
     """An item for each partition of the topics, without a target. Raises `UsageError`, and
     `KafkaUnavailable`."""
     items = []
@@ -261,20 +262,20 @@ class Targets:
     groups: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
-    def items(self, topics: TopicSource, kafka: Callable[[], LookUps]) -> list[Item]:
+    def items(self, kafka: Kafka) -> list[Item]:
         """An item for each partition. Raises `RetentiondError` if no item can be made."""
         if self.explicit is not None:
-            return find(topics, self.explicit)
+            return find(kafka, self.explicit)
         names = self.topics or sorted(
-            {at.topic for each in self._commits(kafka()).values() for at in each}
+            {at.topic for each in self._commits(kafka).values() for at in each}
         )
         # Before the commits: those of a topic that is recreated meanwhile say nothing about it.
-        items = every_partition(kafka(), names)
-        commits = self._commits(kafka())
-        changelogs = read_changelogs(kafka(), self.groups) if self.groups else {}
-        return work_out(kafka(), items, Bounds(self.before_ms, commits, changelogs))
+        items = every_partition(kafka, names)
+        commits = self._commits(kafka)
+        changelogs = read_changelogs(kafka, self.groups) if self.groups else {}
+        return work_out(kafka, items, Bounds(self.before_ms, commits, changelogs))
 
-    def _commits(self, kafka: LookUps) -> CommitsByGroup:
+    def _commits(self, kafka: Kafka) -> CommitsByGroup:
         """Raises `UsageError` if a group has none."""
         commits = read_commits(kafka, self.groups) if self.groups else {}
         if unknown := [group for group, partitions in commits.items() if not partitions]:

@@ -10,54 +10,17 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from retentiond.kafka.interface import (
     KAFKAS_HIGH_WATERMARK,
     NO_SUCH_TOPIC,
-    EpochEnd,
-    GroupMembers,
-    ListedGroup,
-    LogRange,
+    Kafka,
     OffsetBound,
-    PartitionEpoch,
     Target,
     TopicConfig,
     TopicDescription,
 )
-from retentiond.model import LEGAL_TOPIC, Commit, Failure, Outcome, TopicPartition
-
-
-class TopicSource(Protocol):
-    def describe_topics(
-        self, names: Collection[str]
-    ) -> Mapping[str, TopicDescription | Failure]: ...
-
-
-class LookUps(TopicSource, Protocol):
-    """The part of `retentiond.kafka.interface.Kafka` that the tool needs."""
-
-    def topic_configs(self, names: Collection[str]) -> Mapping[str, TopicConfig | Failure]: ...
-
-    def offsets(
-        self, partitions: Collection[TopicPartition], bound: OffsetBound
-    ) -> Mapping[TopicPartition, int | Failure]: ...
-
-    def offsets_at(
-        self,
-        timestamps_ms: Mapping[TopicPartition, int],
-        logs: Mapping[TopicPartition, LogRange] | None = None,
-    ) -> Mapping[TopicPartition, int | Failure | None]: ...
-
-    def commits(self, groups: Collection[str]) -> Mapping[str, Sequence[Commit] | Failure]: ...
-
-    def list_groups(self) -> Sequence[ListedGroup]: ...
-
-    def members(self, groups: Collection[ListedGroup]) -> Mapping[str, GroupMembers | Failure]: ...
-
-    def epoch_ends(
-        self, asked: Collection[PartitionEpoch]
-    ) -> Mapping[PartitionEpoch, EpochEnd | Failure | None]: ...
+from retentiond.model import LEGAL_TOPIC, Failure, Outcome, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,17 +97,17 @@ ILLEGAL_NAME = Failure(
 Described = Mapping[str, TopicDescription | Failure]
 
 
-def describe(topics: TopicSource, names: Collection[str]) -> Described:
+def describe(kafka: Kafka, names: Collection[str]) -> Described:
     """Each topic, or why nothing can be deleted from it. Raises `KafkaUnavailable`."""
     legal = sorted(name for name in set(names) if re.fullmatch(LEGAL_TOPIC, name))
-    described = topics.describe_topics(legal)
+    described = kafka.describe_topics(legal)
     return {name: _explained(described.get(name, ILLEGAL_NAME)) for name in names}
 
 
-def find(topics: TopicSource, items: Sequence[Item]) -> list[Item]:
+def find(kafka: Kafka, items: Sequence[Item]) -> list[Item]:
     """The items with their topic ids. Items whose partition doesn't exist fail. Raises
     `KafkaUnavailable`."""
-    described = describe(topics, {item.topic for item in items})
+    described = describe(kafka, {item.topic for item in items})
     return [_found(item, described[item.topic]) for item in items]
 
 
@@ -168,7 +131,7 @@ def _explained(topic: TopicDescription | Failure) -> TopicDescription | Failure:
     return topic
 
 
-def preview(kafka: LookUps, items: Sequence[Item]) -> list[Item]:
+def preview(kafka: Kafka, items: Sequence[Item]) -> list[Item]:
     """The items; pending ones with log start offset and high watermark, if these can be read."""
     pending = [item.at for item in items if item.is_pending]
     if not pending:
@@ -187,7 +150,7 @@ def preview(kafka: LookUps, items: Sequence[Item]) -> list[Item]:
     ]
 
 
-def refuse_hopeless(kafka: LookUps, items: Sequence[Item]) -> list[Item]:
+def refuse_hopeless(kafka: Kafka, items: Sequence[Item]) -> list[Item]:
     """The previewed items. Items fail if a broker would refuse them, or if their offsets can't be
     read."""
     configs = kafka.topic_configs({item.topic for item in items if item.is_pending})

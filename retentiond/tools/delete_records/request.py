@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sys
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,6 @@ from threading import Event
 from typing import Protocol
 
 from retentiond.act.request import (
-    LogStartSource,
     Requester,
     WantedDeletion,
     no_objection,
@@ -27,46 +26,38 @@ from retentiond.act.request import (
 )
 from retentiond.clock import Stop
 from retentiond.errors import OtherCluster, StateError, UsageError
-from retentiond.kafka.interface import DeleteAnswer, Target
-from retentiond.model import DeletionOutcome, Failure, Outcome, TopicPartition
+from retentiond.kafka.interface import DeleteAnswer, Kafka, Target
+from retentiond.model import DeletionOutcome, Outcome, TopicPartition
 from retentiond.state.operator_actions import action_now, read_pause, record_action
 from retentiond.state_places import make_state_dir
 from retentiond.tools.delete_records.partitions import Item
 
 
-class Records(Protocol):
-    """The part of `retentiond.kafka.confluent.client.LibrdkafkaClient` that deletes."""
-
-    def look_before_deleting(
-        self, partitions: Collection[TopicPartition]
-    ) -> Mapping[str, str | Failure]: ...
-
+class DeletingKafka(Kafka, Protocol):
     def delete_up_to(
         self, targets: Mapping[TopicPartition, Target], timeout_s: float
     ) -> Mapping[TopicPartition, DeleteAnswer]: ...
 
 
 def delete(
-    records: Records,
+    kafka: DeletingKafka,
     items: Sequence[Item],
     timeout_s: float,
-    look_ups: Callable[[], LogStartSource],
     stop: Stop | None = None,
     *,
     objection: Callable[[], str | None] = no_objection,
 ) -> list[Item]:
-    """Deletes the pending items. Returns all items in order, with their outcomes. ``look_ups``
-    returns the client that reads log start offsets back, if that is necessary. ``objection``: as of
-    `Requester`."""
+    """Deletes the pending items. Returns all items in order, with their outcomes. ``objection``:
+    as of `Requester`."""
     wanted = [
         WantedDeletion(item.at, item.topic_id, item.target)
         for item in items
         if item.is_pending and item.target is not None
     ]
     requester = Requester(
-        look=records.look_before_deleting,
-        send=partial(records.delete_up_to, timeout_s=timeout_s),
-        read_back=lambda unclear: read_log_starts(look_ups(), unclear),
+        look=kafka.look_before_deleting,
+        send=partial(kafka.delete_up_to, timeout_s=timeout_s),
+        read_back=lambda unclear: read_log_starts(kafka, unclear),
         stop=stop or Event(),
         objection=objection,
     )

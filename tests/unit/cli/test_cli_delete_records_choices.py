@@ -98,18 +98,6 @@ def test_it_starts_without_what_it_does_not_need() -> None:
     assert ran.stdout == "[]\n"
 
 
-def test_it_deletes_by_one_client_alone() -> None:
-    """Kafka-python takes a quarter of a second to load."""
-    code = (
-        "import sys, retentiond.state.operator_actions, retentiond.kafka.confluent.client\n"
-        "import retentiond.kafka.settings.command_config\n"
-        "from retentiond.tools.delete_records import offsets_file, request\n"
-        "print([name for name in ('kafka', 'pyspark') if name in sys.modules])"
-    )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout == "[]\n"
-
-
 def test_what_the_client_does_is_logged_with_debug_only(command: Command) -> None:
     asked = ("delete-records", *SERVER, "--topic", "a", "--older-than", "1d", "--dry-run")
     assert '"logger": "kafka.' not in command(*asked).err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
@@ -10,9 +9,13 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from retentiond.errors import KafkaUnavailable
 from retentiond.kafka.cluster_identity import ClusterIdentity
+from retentiond.kafka.confluent import admin as failures
 from retentiond.kafka.confluent import delete_records as deletions
+from retentiond.kafka.errors.remedies import ConnectionProblem, ProblemKind
 from retentiond.kafka.interface import DeleteFailure, OffsetBound, RequestResult
+from retentiond.kafka.settings.properties import translate
 from retentiond.model import TopicPartition
 
 A, B, C = (TopicPartition("orders", number) for number in range(3))
@@ -132,14 +135,18 @@ def done(value: Any) -> Future[Any]:
     return future
 
 
+def deleter_of(brokers: Brokers) -> deletions.Deleter:
+    client: Any = brokers
+    return deletions.Deleter(client, translate({"bootstrap.servers": "a:1"}), ClusterIdentity())
+
+
 @pytest.fixture
 def look(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A `Deleter` that has looked at A, B and C."""
 
     def looked(brokers: Brokers) -> deletions.Deleter:
         monkeypatch.setattr(deletions, "CONNECT_LEADERS_S", 0.2)
-        admin: Any = SimpleNamespace(client=lambda: brokers, explaining=contextlib.nullcontext)
-        deleter = deletions.Deleter(admin, ClusterIdentity())
+        deleter = deleter_of(brokers)
         assert deleter.look([A, B, C]) == {"orders": "an-id"}
         return deleter
 
@@ -159,8 +166,7 @@ def test_a_leader_that_does_not_answer_the_look_gets_no_request_and_holds_up_no_
 def test_a_client_that_got_ready_looks_in_one_round_trip() -> None:
     """Which broker tells the metadata is not known before, so all leaders are asked."""
     brokers = Brokers([1, 2, 3], {1: [0], 2: [0], 3: [0]})
-    admin: Any = SimpleNamespace(client=lambda: brokers, explaining=contextlib.nullcontext)
-    deleter = deletions.Deleter(admin, ClusterIdentity())
+    deleter = deleter_of(brokers)
     deleter.get_ready([A, B, C], 1.0)
     assert deleter.look([A, B, C]) == {"orders": "an-id"}
     assert (brokers.listings, brokers.asked_leaders) == (2, [[2, 3], [1, 2, 3]])
@@ -172,8 +178,7 @@ def test_an_answer_of_another_leader_does_not_count_for_one_that_is_silent_now(
     """Broker 2 is asked about C, which broker 3 has taken over meanwhile."""
     monkeypatch.setattr(deletions, "CONNECT_LEADERS_S", 0.2)
     brokers = Brokers([1, 2, 2], {1: [0], 2: [0], 3: [0]})
-    admin: Any = SimpleNamespace(client=lambda: brokers, explaining=contextlib.nullcontext)
-    deleter = deletions.Deleter(admin, ClusterIdentity())
+    deleter = deleter_of(brokers)
     deleter.get_ready([A, B, C], 1.0)
     brokers.leaders, brokers.starts[2] = [1, 2, 3], [SILENT]
     deleter.look([A, B, C])
@@ -185,25 +190,11 @@ def test_an_answer_of_another_leader_does_not_count_for_one_that_is_silent_now(
 def test_a_leader_that_has_not_proven_its_cluster_to_the_other_client_gets_no_request() -> None:
     """librdkafka may have connected again, to an address that another cluster has taken."""
     brokers = Brokers([1, 2, 3], {1: [0], 2: [0], 3: [0]})
-    admin: Any = SimpleNamespace(client=lambda: brokers, explaining=contextlib.nullcontext)
-    deleter = deletions.Deleter(admin, ClusterIdentity())
+    deleter = deleter_of(brokers)
     deleter.look([A, B, C], proven=lambda: {1, 3})
     answers = deleter.request({A: 4, B: 5, C: 6}, 1.0)
     assert brokers.asked == [("orders", 0, 4), ("orders", 2, 6)]
     assert isinstance(answers[B], DeleteFailure)
-
-
-def test_the_request_goes_out_by_the_client_that_looked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A certificate that was renewed in between makes another, which has proven nothing."""
-    monkeypatch.setattr(deletions, "CONNECT_LEADERS_S", 0.2)
-    looked, renewed = (Brokers([1, 1, 1], {1: [0]}) for _ in range(2))
-    clients = [looked]
-    admin: Any = SimpleNamespace(client=lambda: clients[-1], explaining=contextlib.nullcontext)
-    deleter = deletions.Deleter(admin, ClusterIdentity())
-    deleter.look([A])
-    clients.append(renewed)
-    deleter.request({A: 4}, 1.0)
-    assert (looked.asked, renewed.asked) == ([("orders", 0, 4)], [])
 
 
 def test_for_a_partition_that_nobody_leads_no_request_goes_out(look: Any) -> None:
@@ -224,3 +215,17 @@ def test_a_leader_that_goes_on_saying_no_gets_no_request(look: Any) -> None:
     brokers = Brokers([1, 2, 2], {2: [LEADS_NO_MORE]})
     answers = look(brokers).request({B: 5, C: 6}, 1.0)
     assert {each.result for each in answers.values()} == {RequestResult.NOT_SENT}
+
+
+def test_an_error_of_librdkafka_is_told_with_what_is_wrong_with_the_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Down(Brokers):
+        def list_topics(self, timeout: float) -> Any:
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+
+    found: list[ConnectionProblem | None] = [ConnectionProblem(ProblemKind.NOBODY_LISTENS), None]
+    monkeypatch.setattr(failures, "problem_with", lambda *_: found.pop(0))
+    for said in ("a:1 can't be asked: the connection is refused", "_TRANSPORT"):
+        with pytest.raises(KafkaUnavailable, match=said):
+            deleter_of(Down([1, 1, 1], {})).look([A])

@@ -18,7 +18,6 @@ import pytest
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka import client
 from retentiond.kafka.client import CONNECT_TIMEOUT_MS, Client
-from retentiond.kafka.confluent.client import LibrdkafkaClient
 from retentiond.kafka.errors.connection_check import problem_with, unavailable_at
 from retentiond.kafka.errors.remedies import (
     ConnectionProblem,
@@ -212,15 +211,6 @@ def test_kafka_python_says_at_once_what_is_wrong_with_a_certificate(
     assert (str(unavailable.value), unavailable.value.kind) == (sentence, kind)
 
 
-def test_librdkafka_says_soon_what_is_wrong_with_a_certificate(
-    refused: tuple[ClientSettings, str, ProblemKind],
-) -> None:
-    settings, sentence, kind = refused
-    with pytest.raises(KafkaUnavailable) as unavailable:
-        LibrdkafkaClient(settings).topic_names()
-    assert (str(unavailable.value), unavailable.value.kind) == (sentence, kind)
-
-
 def test_what_was_refused_is_tried_anew_by_the_next_request(
     pki: Pki, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -284,11 +274,10 @@ def own_files(own: Issued, given: dict[str, str], inline: bool) -> ClientSetting
 
 
 def assert_said_of_files(settings: ClientSettings, kind: ProblemKind | None, said: str) -> None:
-    for ask in (lambda: Client(settings).run(nothing), LibrdkafkaClient(settings).topic_names):
-        with pytest.raises(KafkaUnavailable) as unavailable:
-            ask()
-        assert unavailable.value.kind == kind
-        assert (said in str(unavailable.value)) is (kind is not None)
+    with pytest.raises(KafkaUnavailable) as unavailable:
+        Client(settings).run(nothing)
+    assert unavailable.value.kind == kind
+    assert (said in str(unavailable.value)) is (kind is not None)
 
 
 @pytest.mark.parametrize("kind", ProblemKind)
@@ -384,34 +373,23 @@ def test_a_controller_is_known_by_the_requests_that_it_takes(pki: Pki) -> None:
         (wants_a_login, ProblemKind.LOGIN_WANTED),
     ],
 )
-def test_both_clients_say_soon_that_a_port_is_of_the_wrong_kind(
-    greet: Greet, kind: ProblemKind
-) -> None:
+def test_it_is_said_soon_that_a_port_is_of_the_wrong_kind(greet: Greet, kind: ProblemKind) -> None:
     with closing(Server(greet)) as server:
-        settings = plain(server.address)
-        records = LibrdkafkaClient(settings)
-        for ask in (
-            lambda: Client(settings).run(nothing),
-            records.topic_names,
-            lambda: records.describe_topics(["orders"]),
-        ):
-            began = time.monotonic()
-            with pytest.raises(KafkaUnavailable) as unavailable:
-                ask()
-            assert unavailable.value.kind == kind
-            assert time.monotonic() - began < CONNECT_TIMEOUT_MS / 2000
+        began = time.monotonic()
+        with pytest.raises(KafkaUnavailable) as unavailable:
+            Client(plain(server.address)).run(nothing)
+        assert unavailable.value.kind == kind
+        assert time.monotonic() - began < CONNECT_TIMEOUT_MS / 2000
 
 
 @pytest.mark.long
 def test_what_refuses_at_once_is_given_up_long_before_the_time_is_over() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
         closed = f"127.0.0.1:{listener.getsockname()[1]}"
-    settings = plain(closed)
-    for ask in (lambda: Client(settings).run(nothing), LibrdkafkaClient(settings).topic_names):
-        began = time.monotonic()
-        with pytest.raises(KafkaUnavailable, match="the connection is refused"):
-            ask()
-        assert time.monotonic() - began < CONNECT_TIMEOUT_MS / 2000
+    began = time.monotonic()
+    with pytest.raises(KafkaUnavailable, match="the connection is refused"):
+        Client(plain(closed)).run(nothing)
+    assert time.monotonic() - began < CONNECT_TIMEOUT_MS / 2000
 
 
 @pytest.mark.long

@@ -118,8 +118,17 @@ def test_an_unavailable_cluster_is_one_sentence_with_what_to_check() -> None:
     )
 
 
-def test_a_client_that_could_not_be_made_tells_a_bad_value_from_a_bad_moment() -> None:
-    refused = admin.error_of_client(BROKER, confluent(KafkaError._INVALID_ARG))
-    too_soon = admin.error_of_client(BROKER, confluent(KafkaError.SASL_AUTHENTICATION_FAILED))
-    assert isinstance(refused, ConfigError)
-    assert isinstance(too_soon, KafkaUnavailable)
+def test_a_client_that_could_not_be_made_tells_a_bad_value_from_a_bad_moment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for code, expected in (
+        (KafkaError._INVALID_ARG, ConfigError),
+        (KafkaError.SASL_AUTHENTICATION_FAILED, KafkaUnavailable),
+    ):
+
+        def refuse(*_: object, error: int = code) -> None:
+            raise confluent(error)
+
+        monkeypatch.setattr(admin, "AdminClient", refuse)
+        with pytest.raises(expected):
+            admin.new_client(BROKER, None)

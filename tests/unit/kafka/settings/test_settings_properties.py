@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient
 
 from retentiond.errors import ConfigError
+from retentiond.kafka.cluster_identity import ClusterIdentity
 from retentiond.kafka.confluent.client import LibrdkafkaClient
 from retentiond.kafka.settings.logins import (
     AWS_VARIABLES,
@@ -277,7 +278,7 @@ def test_what_librdkafka_refuses_is_an_error_of_the_configuration(
     section: dict[str, str],
 ) -> None:
     with pytest.raises(ConfigError, match=r"^kafka: Kafka's client refuses this: ") as refused:
-        LibrdkafkaClient(translate(SERVERS | section))
+        LibrdkafkaClient(translate(SERVERS | section), ClusterIdentity(), lambda: None)
     assert SECRET not in str(refused.value)
     assert "\n" not in str(refused.value)
 

@@ -258,7 +258,7 @@ def test_a_commit_on_a_topic_that_is_recreated_frees_nothing_of_the_new_one() ->
     asked = Recreated(
         topics=before.topics, bounds=before.bounds, committed={"a": [Commit("orders", 0, 4)]}
     )
-    (item,) = Targets(topics=("orders",), groups=("a",)).items(asked, lambda: asked)
+    (item,) = Targets(topics=("orders",), groups=("a",)).items(asked)
     assert (item.target, item.topic_id) == (4, "id")
 
 
@@ -273,17 +273,17 @@ def test_nothing_goes_that_a_streams_group_restores_its_state_from() -> None:
         listed=(STREAMS,),
         topologies={"a": members},
     )
-    (item,) = Targets(groups=("a",)).items(asked, lambda: asked)
+    (item,) = Targets(groups=("a",)).items(asked)
     assert (item.outcome, item.is_pending) == (Outcome.FAILED, False)
     assert str(item.error).startswith("group 'a': it restores its state from this topic")
 
     asked.topologies = {"a": replace(members, changelogs=frozenset({"a-store-changelog"}))}
-    (item,) = Targets(groups=("a",)).items(asked, lambda: asked)
+    (item,) = Targets(groups=("a",)).items(asked)
     assert item.target == 4
 
     asked.topologies = {"a": UNREADABLE}
     with pytest.raises(KafkaUnavailable, match="the topology of group 'a' can't be read"):
-        Targets(groups=("a",)).items(asked, lambda: asked)
+        Targets(groups=("a",)).items(asked)
 
 
 def test_a_group_that_has_no_commit_refuses_everything() -> None:
@@ -291,8 +291,8 @@ def test_a_group_that_has_no_commit_refuses_everything() -> None:
     for topics in ((), ("orders",)):
         wanted = Targets(topics=topics, groups=("a", "typo"))
         with pytest.raises(UsageError, match="group 'typo' has no commit"):
-            wanted.items(asked, lambda: asked)
-    (item,) = Targets(groups=("a",)).items(asked, lambda: asked)
+            wanted.items(asked)
+    (item,) = Targets(groups=("a",)).items(asked)
     assert item.target == 4
 
 

@@ -38,7 +38,7 @@ def cluster(*answers: Answer | Exception, log_start: int | Failure = 0) -> Delet
 
 def outcome(asked: Deletable, item: Item = ITEM) -> Item:
     stop = CountingStop()
-    (settled,) = delete(asked, [item], 30, lambda: asked, stop)
+    (settled,) = delete(asked, [item], 30, stop)
     assert len(stop.waits) == len(asked.requests) - 1
     return settled
 
@@ -53,7 +53,7 @@ def test_all_partitions_are_one_request_and_the_others_keep_their_place() -> Non
     failed = replace(ITEM, partition=2).failed("no such partition")
     left_out = replace(ITEM, partition=3).left_out("no commit")
     asked = Deletable(answers=iter([{AT: 42, other.at: 7}]))
-    items = delete(asked, [failed, ITEM, left_out, other], 30, lambda: asked)
+    items = delete(asked, [failed, ITEM, left_out, other], 30)
     assert asked.requests == [{AT: 42, other.at: 0}]
     assert [each.partition for each in items] == [2, 0, 3, 1]
     assert [each.outcome for each in items] == [
@@ -102,7 +102,7 @@ def test_a_log_start_of_a_recreated_topic_proves_nothing() -> None:
 def test_a_topic_recreated_before_the_request_is_not_asked_for() -> None:
     asked = cluster(42)
 
-    (settled,) = delete(asked, [replace(ITEM, topic_id="old")], 30, lambda: asked)
+    (settled,) = delete(asked, [replace(ITEM, topic_id="old")], 30)
 
     assert (settled.outcome, asked.requests) == (Outcome.FAILED, [])
     assert settled.error == (
@@ -118,7 +118,7 @@ def test_a_topic_recreated_while_its_leader_moved_is_not_asked_again() -> None:
             asked.topics = {"orders": topic(topic_id="another")}
             return super().wait(timeout)
 
-    (settled,) = delete(asked, [ITEM], 30, lambda: asked, Recreated())
+    (settled,) = delete(asked, [ITEM], 30, Recreated())
 
     assert (settled.outcome, len(asked.requests)) == (Outcome.UNKNOWN, 1)
 
@@ -131,7 +131,7 @@ def test_where_two_clusters_answer_nothing_is_asked_for() -> None:
 
     asked.look_before_deleting = two  # type: ignore[assignment, method-assign]  # as said
 
-    (settled,) = delete(asked, [ITEM], 30, lambda: asked)
+    (settled,) = delete(asked, [ITEM], 30)
 
     assert (settled.outcome, asked.requests) == (Outcome.FAILED, [])
     assert settled.error == "two clusters answer; nothing was deleted"
@@ -198,10 +198,7 @@ def test_a_leader_that_goes_on_moving_is_asked_three_times() -> None:
 
 def test_with_nothing_to_ask_for_no_request_goes_out() -> None:
     asked = cluster()
-    assert (
-        delete(asked, [ITEM.left_out("no commit")], 30, lambda: asked)[0].outcome
-        is Outcome.NOT_ATTEMPTED
-    )
+    assert delete(asked, [ITEM.left_out("no commit")], 30)[0].outcome is Outcome.NOT_ATTEMPTED
     assert asked.requests == []
 
 
@@ -216,7 +213,7 @@ def test_what_is_paused_before_a_request_is_not_asked_for_and_not_again(
     def objection() -> str | None:
         return "paused: incident" if len(asked.requests) >= paused_at else None
 
-    (settled,) = delete(asked, [ITEM], 30, lambda: asked, CountingStop(), objection=objection)
+    (settled,) = delete(asked, [ITEM], 30, CountingStop(), objection=objection)
     assert len(asked.requests) == requests
     assert (settled.outcome is Outcome.DELETED) is (requests == 2)
     assert ("paused: incident" in str(settled.error)) is (requests == 0)
