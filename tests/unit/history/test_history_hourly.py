@@ -166,10 +166,11 @@ def test_each_entry_counts_once_whenever_it_was_read(tmp_path: Path) -> None:
 
 
 def test_a_page_does_not_wait_for_a_store_that_hangs(tmp_path: Path) -> None:
-    answers = threading.Event()
+    is_asked, answers = threading.Event(), threading.Event()
 
     class Slow(Hourly):
         def _read(self, table: HistoryTable, where: str) -> None:
+            is_asked.set()
             assert answers.wait(60)
             super()._read(table, where)
 
@@ -179,6 +180,7 @@ def test_a_page_does_not_wait_for_a_store_that_hangs(tmp_path: Path) -> None:
     for _ in range(2):
         found.catch_up(NOW_MS, wait_s=0.01)
         assert (found.is_reading, found.is_empty) == (True, True)
+    assert is_asked.wait(60)  # or the end would come before the day is read
     assert not found.end(0.01)
     answers.set()
     assert found.end(60)
