@@ -16,6 +16,7 @@ from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 
 from retentiond.clock import now_ms, uptime
+from retentiond.errors import StateError
 from retentiond.formatting import printable
 from retentiond.state.audit_file import (
     AUDIT_NAME,
@@ -24,7 +25,7 @@ from retentiond.state.audit_file import (
     unusable,
 )
 from retentiond.state.audit_pruning import observed_ms
-from retentiond.state.state_dir import atomic_write, remove
+from retentiond.state.state_dir import atomic_write
 
 PAUSE_NAME = "paused"
 
@@ -73,7 +74,13 @@ def write_pause(state_dir: Path, pause: Pause) -> None:
 
 def remove_pause(state_dir: Path) -> None:
     """Raises `StateError`."""
-    remove(state_dir / PAUSE_NAME, ", so it stays paused")
+    path = state_dir / PAUSE_NAME
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise StateError(
+            f"{path} can't be removed ({error.strerror}), so it stays paused"
+        ) from error
 
 
 def _as_text(written: object) -> str | None:

@@ -162,14 +162,6 @@ def atomic_write(path: Path, content: bytes, consequence: str) -> None:
         raise StateError(f"{path} can't be written ({error.strerror}){consequence}") from error
 
 
-def remove(path: Path, consequence: str) -> None:
-    """Removes the file if it exists. Raises as `atomic_write` does."""
-    try:
-        path.unlink(missing_ok=True)
-    except OSError as error:
-        raise StateError(f"{path} can't be removed ({error.strerror}){consequence}") from error
-
-
 def sync(directory: Path) -> None:
     """Writes to disk which files were created, renamed and removed in a directory. Raises
     OSError and `StateError`."""
