@@ -42,11 +42,12 @@ def test_it_moves_the_same_log_starts_as_kafkas_own_tool(
         assert expected == [10, 4, 2, 10, 7]
 
 
-def test_each_partition_is_a_line_and_a_failed_one_ends_it_with_1(
+def test_each_partition_is_a_line_and_stands_in_the_audit_log_and_a_failed_one_ends_it_with_1(
     bench: Bench, topic_name: str
 ) -> None:
     name = bench.topic(topic_name, 4)
-    done = bench.delete((name, 0, 3), (name, 1, -1), (name, 2, 0), (name, 3, RECORDS + 1))
+    wanted = [(name, 0, 3), (name, 1, -1), (name, 2, 0), (name, 3, RECORDS + 1)]
+    done = bench.delete(*wanted)
     assert (done.code, done.err) == (1, "")
     assert done.out.splitlines() == [
         f"{name}-0  low watermark 3",
@@ -57,6 +58,24 @@ def test_each_partition_is_a_line_and_a_failed_one_ends_it_with_1(
         "3 partitions done, 1 failed, 0 left out",
     ]
     assert bench.log_starts(name, 4) == [3, 10, 0, 0]
+
+    request, outcome = actions_in(bench.state_dir)
+    assert (request.action, outcome.action) == ("delete-records", "delete-records-outcome")
+    assert request.subject == outcome.subject
+    assert request.at_ms <= outcome.at_ms
+    assert request.operator
+    asked = json.loads(request.detail)
+    assert asked["partitions"] == [
+        {"topic": topic, "partition": partition, "offset": offset}
+        for topic, partition, offset in wanted
+    ]
+    assert asked["bootstrap_servers"] == bench.servers
+    assert str(bench.folder / "offsets.json") in asked["arguments"]
+    first, *_, failed = json.loads(outcome.detail)["partitions"]
+    assert (first["outcome"], first["low_watermark"]) == ("deleted", 3)
+    assert failed["outcome"] == "failed"
+    assert failed["error"].startswith("OFFSET_OUT_OF_RANGE")
+    assert bench.state_dir.stat().st_mode & 0o777 == 0o700
 
 
 def test_unknown_partitions_are_known_within_5_s_and_the_good_ones_are_done(
@@ -152,29 +171,6 @@ def test_a_dry_run_counts_records_and_leaves_no_trace(bench: Bench, topic_name: 
     ]
     assert bench.log_starts(name, 3) == [0, 0, 0]
     assert not bench.state_dir.exists()
-
-
-def test_request_and_outcome_are_in_the_audit_log(bench: Bench, topic_name: str) -> None:
-    name = bench.topic(topic_name, 2)
-    file = bench.file((name, 0, 3), (name, 1, 11))
-    assert bench.run("--offset-json-file", file).code == 1
-    request, outcome = actions_in(bench.state_dir)
-    assert (request.action, outcome.action) == ("delete-records", "delete-records-outcome")
-    assert request.subject == outcome.subject
-    assert request.at_ms <= outcome.at_ms
-    assert request.operator
-    asked = json.loads(request.detail)
-    assert asked["partitions"] == [
-        {"topic": name, "partition": 0, "offset": 3},
-        {"topic": name, "partition": 1, "offset": 11},
-    ]
-    assert asked["bootstrap_servers"] == bench.servers
-    assert str(file) in asked["arguments"]
-    done, failed = json.loads(outcome.detail)["partitions"]
-    assert (done["outcome"], done["low_watermark"]) == ("deleted", 3)
-    assert failed["outcome"] == "failed"
-    assert failed["error"].startswith("OFFSET_OUT_OF_RANGE")
-    assert bench.state_dir.stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.parametrize("damage", ["in the way", "damaged"])

@@ -73,31 +73,21 @@ def test_without_a_topic_it_is_those_that_the_groups_have_commits_on(
     assert [(row["topic"], row["offset"]) for row in rows] == [(one, 7), (two, 8)]
 
 
-def test_on_a_terminal_it_shows_what_goes_and_no_deletes_nothing(
-    bench: Bench, topic_name: str
+@pytest.mark.parametrize(
+    ("answers", "code", "log_starts"),
+    [(["n"], 1, [0, 0, 0]), (["y"], 0, [4, 10, 0]), ([], 0, [4, 10, 0])],
+)
+def test_on_a_terminal_it_shows_what_goes_and_asks(
+    bench: Bench, topic_name: str, answers: list[str], code: int, log_starts: list[int]
 ) -> None:
-    name = bench.topic(topic_name, 2)
-    file = bench.file((name, 0, 3), (name, 1, -1))
-    code, shown = bench.on_a_terminal("--offset-json-file", file, answers=["n"])
-    assert code == 1
-    assert f"{name}-0  from 0 to 3: 3 records" in shown
-    assert "Delete 13 records from 2 partitions? [y/N]" in shown
-    assert bench.log_starts(name, 2) == [0, 0]
-    assert not bench.state_dir.exists()
-
-
-def test_on_a_terminal_yes_deletes(bench: Bench, topic_name: str) -> None:
+    """Unless --yes is given, here where there is no answer."""
     name = aged(bench, topic_name)
-    code, shown = bench.on_a_terminal("--topic", name, "--older-than", "1h", answers=["y"])
-    assert code == 0
-    assert "Delete 14 records from 2 partitions? [y/N]" in shown
-    assert bench.log_starts(name, 3) == [4, 10, 0]
-
-
-def test_on_a_terminal_with_yes_it_does_not_ask(bench: Bench, topic_name: str) -> None:
-    name = bench.topic(topic_name)
-    file = bench.file((name, 0, 3))
-    code, shown = bench.on_a_terminal("--offset-json-file", file, "--yes", answers=[])
-    assert code == 0
-    assert "[y/N]" not in shown
-    assert bench.log_starts(name) == [3]
+    yes = () if answers else ("--yes",)
+    ended, shown = bench.on_a_terminal(
+        *("--topic", name, "--older-than", "1h", *yes), answers=answers
+    )
+    assert ended == code
+    assert (f"{name}-0  from 0 to 4: 4 records" in shown) is bool(answers)
+    assert ("Delete 14 records from 2 partitions? [y/N]" in shown) is bool(answers)
+    assert bench.log_starts(name, 3) == log_starts
+    assert bench.state_dir.exists() is (code == 0)

@@ -245,34 +245,27 @@ def test_another_cluster_gets_new_clients_and_the_old_ones_are_closed() -> None:
     assert bench.engines[1].closed
 
 
-def test_clients_that_cannot_be_made_are_a_refusal_and_the_old_ones_go_on() -> None:
+def test_clients_that_cannot_be_made_refuse_the_whole_file_and_the_old_ones_go_on() -> None:
     def play(bench: Bench) -> None:
         bench.refusal = ConfigError("there is no such file", path="kafka.ssl.ca.location")
-        bench.reload(OTHER_KAFKA)
+        bench.reload(
+            settings(
+                kafka={"bootstrap.servers": "elsewhere:9092"},
+                history={"enabled": False, "keep": "7d"},
+                schedule={"interval": "300s"},
+            )
+        )
         bench.tick()
         bench.tick()
         assert not bench.engines[0].closed
+        assert bench.daemon._history.config.history == settings().history
+        assert bench.scheduler.interval_s == 60
 
     bench = live(play)
     assert len(bench.engines[0].configs_used) == 2
     assert [line["error"] for line in bench.events(logs.CONFIG_REFUSED)] == [
         "kafka.ssl.ca.location: there is no such file"
     ]
-
-
-def test_of_a_refused_file_no_section_is_in_force() -> None:
-    def play(bench: Bench) -> None:
-        bench.refusal = ConfigError("there is no such file", path="kafka.ssl.ca.location")
-        short = settings(
-            kafka={"bootstrap.servers": "elsewhere:9092"},
-            history={"enabled": False, "keep": "7d"},
-        )
-        bench.reload(short)
-        bench.tick()
-        bench.tick()
-        assert bench.daemon._history.config.history == settings().history
-
-    live(play)
 
 
 def test_what_only_a_start_reads_stays_as_it_was_everywhere(tmp_path: Path) -> None:
@@ -328,18 +321,6 @@ def test_a_reload_while_another_one_is_refused_is_not_lost() -> None:
         bench.tick()
 
     assert live(play).engines[0].configs_used[-1] == OTHER_TOPIC
-
-
-def test_the_interval_of_a_refused_file_is_not_kept() -> None:
-    def play(bench: Bench) -> None:
-        bench.refusal = ConfigError("there is no such file", path="kafka.ssl.ca.location")
-        bench.reload(
-            settings(kafka={"bootstrap.servers": "elsewhere:9092"}, schedule={"interval": "300s"})
-        )
-        bench.tick()
-        assert bench.scheduler.interval_s == 60
-
-    live(play)
 
 
 def test_a_reload_does_not_settle_that_two_clusters_answered() -> None:
