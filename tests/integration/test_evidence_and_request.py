@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 
-import retentiond.act.slices
 import retentiond.cycle
 from devkit.embedded import EmbeddedKafka
 from retentiond.clock import now_ms, seconds_since_boot
@@ -320,44 +319,6 @@ def test_evidence_that_grew_old_before_the_request_is_not_used_and_the_cycle_is_
     (cycle,) = read_cycles(work.config.state_dir)
     assert (cycle.result, cycle.not_attempted) == ("incomplete", 1)
     untouched(clusters, topic_name)
-
-
-def test_a_second_reading_that_took_too_long_is_done_once_more(
-    work: Work, clusters: Clusters, topic_name: str
-) -> None:
-    work.before("look_before_deleting", lambda: None)
-    readings = 0
-    list_groups = work.kafka.list_groups
-
-    def slow_once() -> Any:
-        nonlocal readings
-        readings += 1
-        if readings == 2:
-            work.late_s = 6.0
-        return list_groups()
-
-    work.kafka.list_groups = slow_once  # type: ignore[method-assign]  # watched
-    report = work.cycle()
-
-    assert (readings, report.result) == (3, "ok")
-    assert log_start(clusters.a.broker, topic_name) == COMMITTED
-
-
-def test_each_slice_of_a_large_cycle_has_a_reading_of_its_own(
-    clusters: Clusters, topic_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clusters.a.create_topic(topic_name, partitions=3)
-    for partition in range(3):
-        clusters.a.produce(topic_name, [clusters.a.now_ms] * 3, partition)
-        clusters.a.commit("reader", {(topic_name, partition): 2})
-    clusters.forwarder.fail_over(clusters.a.broker.bootstrap_servers)
-    monkeypatch.setattr(retentiond.act.slices, "MOST_PARTITIONS", 2)
-    work = Work(clusters.forwarder.address, tmp_path, topic_name)
-    with closing(work.kafka):
-        report = work.cycle()
-        assert (report.result, report.records_deleted) == ("ok", 6)
-        assert len(work.seconds["list_groups"]) == 3  # the plan's, and one for each slice
-        assert len(work.seconds["look_before_deleting"]) == 2
 
 
 @pytest.mark.parametrize("step", ["after the intents are written", "before the request"])

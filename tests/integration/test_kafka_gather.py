@@ -242,23 +242,3 @@ def test_where_nobody_has_committed_yet_a_reading_is_complete_and_makes_no_topic
         driver.commit("billing", {("orders", 0): 0})
         assert OFFSETS_TOPIC in driver.kafka.topic_names()
         assert groups(snapshot(driver.kafka, policy("orders"))).keys() == {"billing"}
-
-
-def test_a_topic_that_is_gone_is_remembered_by_no_client(
-    driver: RealDriver, topic_name: str
-) -> None:
-    stays, goes = f"{topic_name}-stays", f"{topic_name}-goes"
-    at = [TopicPartition(name, 0) for name in (stays, goes)]
-    for name in (stays, goes):
-        driver.create_topic(name)
-    driver.kafka.topic_configs([stays, goes])
-    driver.kafka.offsets(at, OffsetBound.LOG_START)
-    driver.delete_topic(goes)
-
-    eventually(driver.kafka.topic_names, lambda names: goes not in names)
-    driver.kafka.offsets(at[:1], OffsetBound.LOG_START)
-
-    leaders, offsets = driver.kafka._leaders, driver.kafka._offsets
-    for remembered in (leaders._topics, leaders._read_at, leaders._ids, offsets._tiered):
-        assert stays in remembered
-        assert goes not in remembered

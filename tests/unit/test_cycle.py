@@ -692,21 +692,19 @@ def test_slices_that_can_not_be_read_are_counted_anew_after_one_that_can(
     assert errors == {None: 2, "nobody answers": 7}
 
 
+@pytest.mark.parametrize(("round_trip_s", "reading_s"), [(0.0, 6.0), (0.9, 4.5)])
 def test_a_reading_that_took_too_long_is_done_once_more_and_no_further_time(
-    kafka: Counting, tmp_path: Path
+    kafka: Counting,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    round_trip_s: float,
+    reading_s: float,
 ) -> None:
-    report = run(kafka, tmp_path, elapsed=lambda: 6 * kafka.listings)
+    """By itself, or because a look at brokers far away takes what is left of its time."""
+    monkeypatch.setattr(kafka, "get_ready", lambda _: round_trip_s)
+    report = run(kafka, tmp_path, elapsed=lambda: reading_s * kafka.listings)
     assert kafka.listings == 3
     assert report.outcome(report.plan.rows[0]).outcome is Outcome.NOT_ATTEMPTED
-
-
-def test_what_brokers_are_too_far_away_for_is_read_once_more_and_no_further_time(
-    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The look would take what is left of the evidence's time."""
-    monkeypatch.setattr(kafka, "get_ready", lambda _: 0.9)
-    run(kafka, tmp_path, elapsed=lambda: 4.5 * kafka.listings)
-    assert kafka.listings == 3
 
 
 # What the guard alone finds
@@ -838,15 +836,6 @@ def test_a_deletion_whose_outcome_can_not_be_recorded_is_told(
     assert (report.result, report.records_deleted) == ("failed", 7)
 
 
-def test_a_cycle_that_can_not_be_recorded_tells_what_it_did(
-    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    full = StateError("the disk is full")
-    monkeypatch.setattr(KeptFile, "keep", lambda *_, **__: raise_(full))
-    report = run(kafka, tmp_path)
-    assert (report.result, report.failure, report.records_deleted) == ("failed", full, 7)
-
-
 def last_complete(folder: Path, now_ms: int) -> LastComplete | None:
     return read_kept(folder / "state").complete_by(now_ms)
 
@@ -865,12 +854,13 @@ def test_a_complete_cycle_is_remembered_and_one_that_is_not_changes_nothing(
     assert last_complete(tmp_path, kafka.now_ms) == last
 
 
-def test_a_cycle_that_could_not_be_recorded_was_not_complete(
+def test_a_cycle_that_can_not_be_recorded_tells_what_it_did_and_was_not_complete(
     kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full = StateError("the disk is full")
     monkeypatch.setattr(KeptFile, "keep", lambda *_, **__: raise_(full))
-    assert run(kafka, tmp_path).result == "failed"
+    report = run(kafka, tmp_path)
+    assert (report.result, report.failure, report.records_deleted) == ("failed", full, 7)
     assert last_complete(tmp_path, kafka.now_ms) is None
 
 

@@ -10,7 +10,7 @@ import pytest
 from retentiond.disks.broker_disks import NO_DISKS, DiskReport
 from retentiond.disks.stuck import Stuck, StuckCause
 from retentiond.kafka.interface import TopicConfig
-from retentiond.model import Failure, Reason, TopicPartition
+from retentiond.model import Failure, PlanRow, Reason, TopicPartition
 from retentiond.tell.explain.evidence import dated_ahead
 from retentiond.tell.explain.sentences import (
     Ahead,
@@ -30,65 +30,82 @@ DELETES = frozenset({"delete"})
 CONFIG = TopicConfig(DELETES, None, None, 2**30, 7 * 86_400_000)
 
 
-def sentences(
-    predicted: int | None,
-    size: int | None,
-    config: TopicConfig | None = CONFIG,
-) -> list[str]:
-    disk = NO_DISKS if size is None else DiskReport({ORDERS: size})
-    answer = PartitionAnswer(replace(row("orders"), predicted_bytes=predicted), disk)
-    return list(on_disk(answer, config))
+SIZE = "on the disks of all replicas."
+FREES = "Deleting up to the cutoff frees"
+UNKNOWN = "How much it takes on disk is not known"
+WHOLE = (
+    "a broker frees whole segments that are deleted to their last record, and never the one that "
+    "it writes to"
+)
+SEGMENT = "a segment holds up to 1.0 GiB, or what arrives in 7 days (segment.bytes, segment.ms)"
+WHEN = (
+    "The brokers free it when they have next looked at their logs "
+    "(log.retention.check.interval.ms) and waited (file.delete.delay.ms)."
+)
+NOTHING = "As it stands, nothing is deleted, and nothing is freed."
+SILENT = "the disks of broker 2 can't be read: DOWN"
+STUCK = Stuck(ORDERS, StuckCause.FUTURE_REPLICA, "A move to /b stands still.")
 
 
-def test_a_deletion_says_what_it_frees_of_what_is_there_and_when() -> None:
-    assert sentences(3 * 2**30, 4 * 2**30) == [
-        "It takes 4.0 GiB on the disks of all replicas.",
-        "Deleting up to the cutoff frees about 3.0 GiB: a broker frees whole segments that are "
-        "deleted to their last record, and never the one that it writes to; a segment holds up "
-        "to 1.0 GiB, or what arrives in 7 days (segment.bytes, segment.ms).",
-        "The brokers free it when they have next looked at their logs "
-        "(log.retention.check.interval.ms) and waited (file.delete.delay.ms).",
-    ]
+def deletes(predicted: int | None) -> PlanRow:
+    return replace(row("orders"), predicted_bytes=predicted)
 
 
-def test_a_deletion_within_one_segment_frees_nothing_yet() -> None:
-    _, freed, _ = sentences(0, 5_000)
-    assert freed.startswith("Deleting up to the cutoff frees no disk space yet: a broker frees")
-
-
-def test_what_is_not_known_is_said_to_be_so() -> None:
-    size, freed, _ = sentences(None, None)
-    assert size == "How much it takes on disk is not known."
-    assert freed == "What deleting up to the cutoff would free is not known."
-    disk = DiskReport(problems=("the disks of broker 2 can't be read: DOWN",))
-    size, *_ = on_disk(PartitionAnswer(row("orders"), disk), CONFIG)
-    assert size == (
-        "How much it takes on disk is not known: the disks of broker 2 can't be read: DOWN."
-    )
-
-
-def test_segments_of_a_topic_whose_configs_are_unread_have_no_size() -> None:
-    _, freed, _ = sentences(1024, 5_000, None)
-    assert freed.endswith("and never the one that it writes to.")
-
-
-@pytest.mark.parametrize("reason", [Reason.NO_GROUP, Reason.TOO_YOUNG])
-def test_where_nothing_is_deleted_nothing_is_freed(reason: Reason) -> None:
-    answer = PartitionAnswer(row("orders", reason=reason), DiskReport({ORDERS: 10}))
-    found = list(on_disk(answer, CONFIG))
-    assert found == [
-        "It takes 10 B on the disks of all replicas.",
-        "As it stands, nothing is deleted, and nothing is freed.",
-    ]
-
-
-def test_retention_that_is_stuck_is_said_last() -> None:
-    stuck = Stuck(ORDERS, StuckCause.FUTURE_REPLICA, "A move to /b stands still.")
-    disk = DiskReport({ORDERS: 10}, stuck=(stuck,))
-    assert (
-        list(on_disk(PartitionAnswer(row("orders"), disk), CONFIG))[-1]
-        == "A move to /b stands still."
-    )
+@pytest.mark.parametrize(
+    ("planned", "disk", "config", "said"),
+    [
+        (
+            deletes(3 * 2**30),
+            DiskReport({ORDERS: 4 * 2**30}),
+            CONFIG,
+            [f"It takes 4.0 GiB {SIZE}", f"{FREES} about 3.0 GiB: {WHOLE}; {SEGMENT}.", WHEN],
+        ),
+        # All of it lies within one segment.
+        (
+            deletes(0),
+            DiskReport({ORDERS: 5_000}),
+            CONFIG,
+            [f"It takes 4.9 KiB {SIZE}", f"{FREES} no disk space yet: {WHOLE}; {SEGMENT}.", WHEN],
+        ),
+        # The topic's configs, the prediction or the disks are unread.
+        (
+            deletes(1024),
+            DiskReport({ORDERS: 5_000}),
+            None,
+            [f"It takes 4.9 KiB {SIZE}", f"{FREES} about 1.0 KiB: {WHOLE}.", WHEN],
+        ),
+        (
+            deletes(None),
+            NO_DISKS,
+            CONFIG,
+            [f"{UNKNOWN}.", "What deleting up to the cutoff would free is not known.", WHEN],
+        ),
+        (
+            deletes(None),
+            DiskReport(problems=(SILENT,)),
+            CONFIG,
+            [
+                f"{UNKNOWN}: {SILENT}.",
+                "What deleting up to the cutoff would free is not known.",
+                WHEN,
+            ],
+        ),
+        # Where nothing is deleted, nothing is freed; what is stuck comes last.
+        *(
+            (
+                row("orders", reason=reason),
+                DiskReport({ORDERS: 10}, stuck=(STUCK,)),
+                CONFIG,
+                [f"It takes 10 B {SIZE}", NOTHING, STUCK.sentence],
+            )
+            for reason in (Reason.NO_GROUP, Reason.TOO_YOUNG)
+        ),
+    ],
+)
+def test_a_partition_says_what_it_takes_on_disk_and_what_a_deletion_frees_and_when(
+    planned: PlanRow, disk: DiskReport, config: TopicConfig | None, said: list[str]
+) -> None:
+    assert list(on_disk(PartitionAnswer(planned, disk), config)) == said
 
 
 DAY_MS = 24 * HOUR_MS
