@@ -200,6 +200,21 @@ def test_a_cycle_whose_awaited_bytes_can_not_be_written_has_failed_and_tells_wha
         run.cycle(40)
 
 
+def test_what_is_awaited_is_on_disk_before_kafka_is_asked_again(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kafka may take its time, and the process may be killed meanwhile."""
+    cutoffs: list[int] = []
+
+    def stuck(*_: object) -> tuple[Stuck, ...]:
+        cutoffs.extend(each.cutoff for each in read_kept(run.state_dir).awaited)
+        return ()
+
+    monkeypatch.setattr(BrokerDisks, "stuck", stuck)
+    run.cycle(40)
+    assert cutoffs == [40, 40]
+
+
 def test_a_dry_run_awaits_nothing(run: Run) -> None:
     run.config = run.config.model_copy(update={"dry_run": True})
     assert run.cycle(40).answers.frees.local == 8000

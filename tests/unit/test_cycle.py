@@ -864,6 +864,22 @@ def test_a_cycle_that_can_not_be_recorded_tells_what_it_did_and_was_not_complete
     assert last_complete(tmp_path, kafka.now_ms) is None
 
 
+def test_a_cycle_whose_end_can_not_be_audited_was_not_complete(
+    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record_cycle = Audit.record_cycle
+
+    def only_the_beginning(audit: Audit, cycle: CycleRecord) -> None:
+        if cycle.finished_at_ms is not None:
+            raise StateError("the disk is full")
+        record_cycle(audit, cycle)
+
+    monkeypatch.setattr(Audit, "record_cycle", only_the_beginning)
+    report = run(kafka, tmp_path)
+    assert (report.result, report.records_deleted) == ("failed", 7)
+    assert last_complete(tmp_path, kafka.now_ms) is None
+
+
 def test_a_bug_amid_a_request_leaves_its_outcome_unknown(
     kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
