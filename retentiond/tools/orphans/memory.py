@@ -7,13 +7,14 @@ two runs at a time can't forget what the other one has seen.
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, PlainSerializer, TypeAdapter
 
 from retentiond.clock import Uptime
 from retentiond.errors import StateError
@@ -21,14 +22,35 @@ from retentiond.state.state_dir import atomic_write
 from retentiond.tools.orphans.broker_process import BrokerLogDirs
 from retentiond.tools.orphans.folder import PartitionFolder
 
-VERSION = 1
-
 OrphanKey = tuple[str, str, int]
 """Log directory, folder, inode. A folder that is recreated or renamed has another key."""
 
 
 def folder_key(folder: PartitionFolder) -> OrphanKey:
     return (str(folder.log_dir), folder.name, folder.inode)
+
+
+def _by_key(name: str) -> tuple[BeforeValidator, PlainSerializer]:
+    """A mapping by `OrphanKey` is a list of rows in the file, where ``name`` is the value."""
+
+    def read(rows: Any) -> Any:
+        if not isinstance(rows, list):  # it is in memory already
+            return rows
+        try:
+            return {(row["log_dir"], row["folder"], row["inode"]): row[name] for row in rows}
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"a row without {error}") from error
+
+    def write(values: Mapping[OrphanKey, object]) -> list[dict[str, object]]:
+        return [
+            {"log_dir": log_dir, "folder": folder, "inode": inode, name: value}
+            for (log_dir, folder, inode), value in sorted(values.items())
+        ]
+
+    return BeforeValidator(read), PlainSerializer(write)
+
+
+_FIRST_SEEN, _RENAMED, _OBSERVED = map(_by_key, ("first_seen_ms", "from", "observed_ms"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +68,16 @@ class OrphanMemory:
     - ``was_alive``: whether a look has found the broker alive in this cluster.
     """
 
-    first_seen_ms: Mapping[OrphanKey, int] = field(default_factory=dict)
-    renamed: Mapping[OrphanKey, str | None] = field(default_factory=dict)
+    first_seen_ms: Annotated[Mapping[OrphanKey, int], *_FIRST_SEEN] = field(default_factory=dict)
+    renamed: Annotated[Mapping[OrphanKey, str | None], *_RENAMED] = field(default_factory=dict)
     retention_ms: int | None = None
     was_alive: bool = False
-    observed_ms: Mapping[OrphanKey, int] = field(default_factory=dict)
-    looked_at: Uptime | None = None
+    observed_ms: Annotated[Mapping[OrphanKey, int], *_OBSERVED] = field(default_factory=dict)
+    looked_at: Annotated[Uptime | None, BeforeValidator(lambda it: it and Uptime(*it))] = None
+    version: Literal[2] = 2
+
+
+_MEMORY = TypeAdapter(OrphanMemory)
 
 
 class OrphanMemoryFile:
@@ -61,28 +87,19 @@ class OrphanMemoryFile:
     def read(self) -> OrphanMemory:
         """The memory; empty if there is no file yet. Raises `StateError`."""
         try:
-            return _memory(json.loads(self._path.read_text(encoding="utf-8")))
+            return _MEMORY.validate_json(self._path.read_bytes(), strict=True)
         except FileNotFoundError:
             return OrphanMemory()
         except OSError as error:
             raise StateError(f"{self._path} can't be read ({error.strerror})") from error
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, TypeError) as error:
             raise StateError(
                 f"{self._path} is damaged; move it away, and the age of every orphan starts again"
             ) from error
 
     def write(self, memory: OrphanMemory) -> None:
         """Writes the memory, and returns once it is on disk. Raises `StateError`."""
-        document = {
-            "version": VERSION,
-            "orphans": _rows(memory.first_seen_ms, "first_seen_ms"),
-            "renamed": _rows(memory.renamed, "from"),
-            "retention_ms": memory.retention_ms,
-            "was_alive": memory.was_alive,
-            "observed": _rows(memory.observed_ms, "observed_ms"),
-            "looked_at": memory.looked_at,
-        }
-        atomic_write(self._path, json.dumps(document).encode(), "; choose another --state-dir")
+        atomic_write(self._path, _MEMORY.dump_json(memory), "; choose another --state-dir")
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -104,36 +121,3 @@ class OrphanMemoryFile:
             yield
         finally:
             os.close(fd)
-
-
-def _memory(document: Any) -> OrphanMemory:
-    if document["version"] != VERSION:
-        raise ValueError(f"version {document['version']}")
-    looked_at = document.get("looked_at")  # earlier versions wrote neither this nor "observed"
-    retention_ms, was_alive = document["retention_ms"], document["was_alive"]
-    if type(retention_ms) not in (int, type(None)):
-        raise TypeError(f"{retention_ms!r} is no number")
-    return OrphanMemory(
-        retention_ms=retention_ms,
-        was_alive=was_alive is True,
-        first_seen_ms=_values(document["orphans"], "first_seen_ms", int),
-        renamed=_values(document["renamed"], "from", str, type(None)),
-        observed_ms=_values(document.get("observed", ()), "observed_ms", int),
-        looked_at=None if looked_at is None else Uptime(str(looked_at[0]), int(looked_at[1])),
-    )
-
-
-def _values(rows: Any, name: str, *kinds: type) -> dict[OrphanKey, Any]:
-    values = {(row["log_dir"], row["folder"], row["inode"]): row[name] for row in rows}
-    for (log_dir, folder, inode), value in values.items():
-        for part, wanted in ((log_dir, [str]), (folder, [str]), (inode, [int]), (value, kinds)):
-            if type(part) not in wanted:
-                raise TypeError(f"{part!r} is none of {wanted}")
-    return values
-
-
-def _rows(values: Mapping[OrphanKey, object], name: str) -> list[dict[str, object]]:
-    return [
-        {"log_dir": log_dir, "folder": folder, "inode": inode, name: value}
-        for (log_dir, folder, inode), value in sorted(values.items())
-    ]
