@@ -56,7 +56,19 @@ class OffsetQuery(NamedTuple):
     value: int
 
 
-class ListOffsets(ListOffsetsRequest, init=False):  # type: ignore[misc,call-arg]  # untyped base
+class EncodedByHand:
+    """In front of a class of kafka-python's requests: it sends `_body`, whatever the version."""
+
+    _body: bytes
+    encode_header: Callable[..., bytes]
+
+    def encode(self, version: Any = None, header: bool = False, framed: bool = False) -> bytes:
+        head = self.encode_header(flexible=True) if header else b""
+        size = INT32.pack(len(head) + len(self._body)) if framed else b""
+        return size + head + self._body
+
+
+class ListOffsets(EncodedByHand, ListOffsetsRequest, init=False):  # type: ignore[misc,call-arg]  # untyped base
     """kafka-python's own request with another encoder; the response is its own, too."""
 
     def __init__(
@@ -67,11 +79,6 @@ class ListOffsets(ListOffsetsRequest, init=False):  # type: ignore[misc,call-arg
     ) -> None:
         super().__init__(min_version=version, max_version=version)
         self._body = _encoded(isolation, topics)
-
-    def encode(self, version: Any = None, header: bool = False, framed: bool = False) -> bytes:
-        head = self.encode_header(flexible=True) if header else b""
-        size = INT32.pack(len(head) + len(self._body)) if framed else b""
-        return size + head + self._body
 
 
 def _encoded(isolation: int, topics: Mapping[str, Sequence[OffsetQuery]]) -> bytes:
@@ -225,9 +232,9 @@ def _commit(reader: Reader) -> tuple[int, int, int, int, int, int]:
 
 def _commits(topics: list[tuple[str, int]], blocks: list[tuple[int, bytes]]) -> CommitColumns:
     runs = [
-        np.frombuffer(b"".join(raw for _, raw in run), _layout(metadata))
+        np.frombuffer(b"".join(raw for _, raw in run), layout(metadata))
         for metadata, run in groupby(blocks, key=itemgetter(0))
-    ] or [np.empty(0, _layout(0))]
+    ] or [np.empty(0, layout(0))]
     has_failed = _column(runs, "error_code") != 0
     offsets = np.where(has_failed, 0, _column(runs, "offset"))
     return CommitColumns(
@@ -246,7 +253,7 @@ def _column(runs: Sequence[npt.NDArray[Any]], name: str) -> npt.NDArray[np.int64
 
 
 @functools.cache
-def _layout(metadata: int) -> np.dtype[Any]:
+def layout(metadata: int) -> np.dtype[Any]:
     """A commit whose metadata has that many bytes."""
     return np.dtype(
         [

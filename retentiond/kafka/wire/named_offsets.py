@@ -21,15 +21,16 @@ from retentiond.kafka.groups.commit_columns import CommitColumns
 from retentiond.kafka.wire.by_hand import (
     BATCHED_OFFSETS,
     INT16,
-    INT32,
     NO_TAGS,
     BatchedOffsetFetchRequest,
     BatchedOffsets,
+    EncodedByHand,
     GroupOffsets,
     OffsetsResponse,
     Reader,
     decode_offsets,
     group_offsets,
+    layout,
     length_of,
     text_of,
 )
@@ -40,16 +41,7 @@ NO_COMMIT = -1
 WITHOUT_STABILITY = 0
 """``require_stable``: offsets of open transactions are left out, not waited for."""
 
-_ROW = np.dtype(
-    [
-        ("partition", ">i4"),
-        ("offset", ">i8"),
-        ("leader_epoch", ">i4"),
-        ("metadata", "u1"),
-        ("error_code", ">i2"),
-        ("tags", "u1"),
-    ]
-)
+_ROW = layout(0)
 """A commit whose metadata are empty."""
 
 _FIXED = b"\xff" * 4 + b"\0" * 12 + b"\xfe" + b"\xff" * 3
@@ -152,7 +144,7 @@ class NamedPartitions:
         )
 
 
-class NamedOffsetFetchRequest(BatchedOffsetFetchRequest, init=False):  # type: ignore[call-arg]  # untyped base
+class NamedOffsetFetchRequest(EncodedByHand, BatchedOffsetFetchRequest, init=False):  # type: ignore[call-arg]  # untyped base
     """The same partitions of each of the groups."""
 
     def __init__(self, groups: Sequence[str], named: NamedPartitions) -> None:
@@ -163,11 +155,6 @@ class NamedOffsetFetchRequest(BatchedOffsetFetchRequest, init=False):  # type: i
         for group in groups:
             parts += (text_of(group), named.encoded, bytes([NO_TAGS]))
         self._body = b"".join([*parts, bytes([WITHOUT_STABILITY, NO_TAGS])])
-
-    def encode(self, version: Any = None, header: bool = False, framed: bool = False) -> bytes:
-        head = self.encode_header(flexible=True) if header else b""
-        size = INT32.pack(len(head) + len(self._body)) if framed else b""
-        return size + head + self._body
 
 
 class _NamedResponse(OffsetsResponse):
