@@ -108,7 +108,8 @@ def check(  # noqa: PLR0917 - typer hands each option over by its name
         typer.echo(shipped(EXAMPLE if example else SCHEMA), nl=False)
         return
     path = set_up(context, config, debug)
-    loaded = load(path, secrets=not no_secrets, whole=True)
+    loaded = load(path, secrets=not no_secrets)
+    _refuse_unreadable(loaded)
     from retentiond.tell.first_look.well_known_topics import risky_entries
 
     warnings = risky_entries(loaded)
@@ -123,13 +124,34 @@ def check(  # noqa: PLR0917 - typer hands each option over by its name
         return
     from retentiond.config import differences
 
-    found = differences(load(against, "--against", secrets=not no_secrets, whole=True), loaded)
+    old = load(against, "--against", secrets=not no_secrets)
+    _warn_of_unreadable(against, old)
+    found = differences(old, loaded)
     if output is DifferenceOutput.JSON:
         print_json({"changes": [asdict(each) for each in found], "warnings": warnings})
     else:
         _show(found, output)
     if exit_code and found:
         raise typer.Exit(SOMETHING_FOUND)
+
+
+def _refuse_unreadable(config: Config) -> None:
+    """Tells of each fenced file that is bad, the last one by the `ConfigError` that it raises."""
+    if not config.unreadable:
+        return
+    *others, last = config.unreadable
+    for each in others:
+        print(f"retentiond: {printable(each.problem)}", file=sys.stderr)
+    raise last.error
+
+
+def _warn_of_unreadable(path: Path, config: Config) -> None:
+    for each in config.unreadable:
+        print(
+            f"retentiond: warning: in {printable(str(path))} the fence of {each.name} holds all "
+            f"of its topics: {printable(each.problem)}",
+            file=sys.stderr,
+        )
 
 
 def _say_what_it_means(path: Path, config: Config, no_secrets: bool) -> None:

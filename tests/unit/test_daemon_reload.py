@@ -57,6 +57,7 @@ def test_what_was_reloaded_is_one_line(tmp_path: Path) -> None:
             "entries": 4,
             "files_added": added,
             "files_removed": removed,
+            "files_readable_again": [],
         }
         for added, removed in ((["a.team", "b.team"], []), (["c.team"], ["a.team"]))
     ]
@@ -107,7 +108,10 @@ def test_a_fenced_file_that_can_not_be_used_is_told_in_every_place(tmp_path: Pat
         (tmp_path / "pay.yaml").unlink()
         bench.reload(load(main, {}))
 
-    told = live(play, load(main, {})).events(logs.POLICY_UNREADABLE)
+    ended = live(play, load(main, {}))
+    again = [each["files_readable_again"] for each in ended.events(logs.CONFIG_RELOADED)]
+    assert again == [["pay.yaml"], []]
+    told = ended.events(logs.POLICY_UNREADABLE)
     assert [(each["file"], each["owner"], each["log_level"]) for each in told] == [
         ("pay.yaml", "payments", "error"),
         ("pay.yaml", "", "error"),

@@ -131,17 +131,32 @@ def test_what_it_refuses(transcript: Transcript, files: Files) -> None:
     own = f"owner: search\ntopics: [{{name: clicks, {ENABLED}, {external}}}]\n"
     inherited = f"owner: search\ntopics: [{{name: clicks, {ENABLED}}}]\n"
     fence = r"{file: policies.d/pay.yaml, topics: ['pay\..*'], at_least: 6h}"
+    another = r"{file: policies.d/search.yaml, topics: ['search\..*']}"
     short = f"owner: pay\ntopics: [{{name: pay.a, {ENABLED}, {HOURS}: 5}}]\n"
     for path in (
         files.write("own", KAFKA + POLICIES, search=own),
         files.write("inherited", f"{KAFKA}{POLICIES}defaults: {{{external}}}\n", search=inherited),
-        files.write("fence", f"{KAFKA}policies: [{fence}]\n", pay=short),
+        files.write("fence", f"{KAFKA}policies: [{fence}, {another}]\n", pay=short),
     ):
         transcript("check", "--config", path)
     fine = files.write("fine", f"{KAFKA}topics: [{{name: orders}}]\n")
     transcript("check", "--config", fine, "--exit-code")
     assert "hunter" not in transcript.text
     transcript.check("check/refused.txt")
+
+
+def test_what_changes_where_a_fenced_file_was_bad(transcript: Transcript, files: Files) -> None:
+    fence = r"{file: policies.d/pay.yaml, topics: ['pay\..*'], at_least: 6h}"
+    old, new = (
+        files.write(
+            name,
+            f"{KAFKA}policies: [{fence}]\n",
+            pay=f"owner: pay\ntopics: [{{name: pay.a, {ENABLED}, {HOURS}: {hours}}}]\n",
+        )
+        for name, hours in (("old", 5), ("new", 7))
+    )
+    transcript("check", "--config", new, "--against", old)
+    transcript.check("check/against_bad_fenced_file.txt")
 
 
 def test_a_wider_fence_is_a_change_whose_effect_is_not_known(files: Files) -> None:
