@@ -1,4 +1,8 @@
-"""The place of a history, a folder or an object store, and what its errors mean."""
+"""The place of a history, a folder or an object store, and what its errors mean.
+
+A damaged file costs its own entries and no others. It is left in place, because a backup may bring
+it back.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +27,10 @@ TERMINAL_CODES = re.compile(r"\x1b\[[0-9;]*m|[\u21b3]")
 
 AS_NAMED = {"__globPaths__": "false"}
 """An option of Spark's reader: a path is a name, and no glob."""
+
+STORE_ERROR = re.compile(
+    r"generic (?!local)\w+ error|permission|denied|forbidden|credential", re.IGNORECASE
+)
 
 MOST_CHARS = 300
 """The greatest length of another library's error that is shown."""
@@ -89,7 +97,7 @@ def _cause(error: Exception, place: str) -> tuple[str, str]:
     text = str(error).lower()
     if re.search("no space|quota|os error 28|errno 28", text):
         return "full", "make room, or set history.max_bytes"
-    if re.search("corrupt|magic bytes|not a parquet|thrift", text):
+    if re.search("corrupt|magic bytes|not a parquet|thrift|contiguous commit", text):
         return _damaged(place)
     if re.search(r"nosuchbucket|not found", text):
         return "missing", "make the bucket or the folder, or set history.path"
@@ -113,3 +121,25 @@ def shown(error: object) -> str:
         if len(value) >= 4 and any(word in name.upper() for word in SECRETS):
             text = text.replace(value, "…")
     return text if len(text) <= MOST_CHARS else f"{text[:MOST_CHARS]}…"
+
+
+def damage_by_size(path: Path, size_bytes: int) -> str | None:
+    """Why a file is damaged, by its size; None if the size is right."""
+    try:
+        actual_bytes = path.stat().st_size
+    except FileNotFoundError:
+        return "it is missing"
+    if actual_bytes == size_bytes:
+        return None
+    return f"it has {actual_bytes} bytes instead of {size_bytes}"
+
+
+def damage_of_error(error: Exception) -> str | None:
+    """Why a file is damaged, by the error of reading it. None if the store failed, which proves
+    nothing about the file."""
+    text = " ".join(str(error).split())
+    if re.search("not found|no such file", text, re.IGNORECASE):
+        return "it is missing"
+    if STORE_ERROR.search(text):
+        return None
+    return f"it can't be read (…{text[-100:]})"

@@ -15,7 +15,6 @@ because an object store may take minutes to answer.
 from __future__ import annotations
 
 import json
-import tempfile
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -30,22 +29,16 @@ from deltalake import (
     Transaction,
     write_deltalake,
 )
-from deltalake.exceptions import DeltaError, TableNotFoundError
+from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
 from retentiond.clock import now_ms
 from retentiond.errors import HistoryUnavailable
 from retentiond.formatting import HOUR_MS
-from retentiond.history.damage import (
-    LOG,
-    copy_of_log,
-    damage_by_size,
-    damage_of_error,
-    has_empty_commit,
-    mend_log,
-)
 from retentiond.history.packing import FILE_SCHEMA, PACKED, ROW_GROUP, WRITER
 from retentiond.history.place import (
+    damage_by_size,
+    damage_of_error,
     errors_explained,
     is_remote,
     location,
@@ -63,9 +56,6 @@ TABLE_SETTINGS = {
     "delta.logRetentionDuration": "interval 1 days",
 }
 """Settings that keep the log small and quick to read, however many entries there are."""
-
-DAMAGED_COMMIT = "it was damaged, so what it had made visible is lost"
-"""Why a commit of the table's log is left out."""
 
 T = TypeVar("T")
 
@@ -93,59 +83,25 @@ class HistoryTable:
         _refuse_another_schema(table, place)
         self._table = table
         self._checked_whole = False
-        self._copy: tempfile.TemporaryDirectory[str] | None = None
         self.place = place
         self.damaged: dict[str, str] = {}
-        """Why files are left out, and commits of the log were replaced, by their paths. A damaged
-        file is known once a query has met it."""
+        """Why files are left out, by their paths. A damaged file is known once a query has met
+        it."""
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
         """Opens the table to read it. ``path``: a folder, or an object store's URL."""
         place = location(path)
         with errors_explained(place):
-            if is_remote(place):
-                table = DeltaTable(place, storage_options=store_options(place))
-                return cls(table, place)
-            try:
-                if not has_empty_commit(Path(place)):
-                    return cls(DeltaTable(place), place)
-            except TableNotFoundError:
-                raise
-            except (DeltaError, ValueError):
-                if not (Path(place) / LOG).is_dir():
-                    raise
-            return cls._open_mended_copy(place)
-
-    @classmethod
-    def _open_mended_copy(cls, place: str) -> Self:
-        """Opens a copy in which the log's damaged commits are replaced."""
-        copy = tempfile.TemporaryDirectory(prefix="retentiond-history-")
-        copy_of_log(Path(place), Path(copy.name))
-        mended = mend_log(Path(copy.name), _create)
-        opened = cls(DeltaTable(copy.name), place)
-        opened._copy = copy  # removed together with the table
-        opened.damaged |= {f"{LOG}/{commit.name}": DAMAGED_COMMIT for commit in mended}
-        return opened
+            return cls(DeltaTable(place, storage_options=store_options(place)), place)
 
     @classmethod
     def open_or_create(cls, path: str | Path) -> Self:
         place = location(path)
         with errors_explained(place):
-            if is_remote(place):
-                return cls(_create(place), place)
-            Path(place).mkdir(parents=True, exist_ok=True)
-            mended: tuple[Path, ...] = ()
-            if has_empty_commit(Path(place)):
-                mended = mend_log(Path(place), _create)
-            try:
-                table = _create(place)
-            except (DeltaError, ValueError):
-                mended += mend_log(Path(place), _create)
-                table = _create(place)
-            opened = cls(table, place)
-            opened.damaged |= {f"{LOG}/{commit.name}": DAMAGED_COMMIT for commit in mended}
-            return opened
+            if not is_remote(place):
+                Path(place).mkdir(parents=True, exist_ok=True)
+            return cls(_create(place), place)
 
     def refresh(self) -> None:
         with errors_explained(self.place):
@@ -252,6 +208,16 @@ class HistoryTable:
             except Exception:
                 if not self.find_damage():
                     raise
+
+    def check_sizes(self) -> None:
+        """Looks for files of a folder that are missing or have another size."""
+        if is_remote(self.place):
+            return
+        with errors_explained(self.place):
+            for file in self.files():
+                why = damage_by_size(Path(self.place, file.path), file.size_bytes)
+                if why is not None:
+                    self.damaged[file.path] = why
 
     def find_damage(self) -> bool:
         """Looks for damaged files, by sizes and footers, and if these are sound, by reading all
@@ -379,6 +345,8 @@ class HistoryTable:
             predicate = f"day IN ({', '.join(map(quoted, sorted(days)))})"
             if all(file.cluster_id == cluster_id for file in files):
                 self._table.delete(predicate)
+                for file in files:
+                    self.damaged.pop(file.path, None)
                 return
             predicate += f" AND cluster_id = {quoted(cluster_id)}"
             self._retried(lambda: self._table.delete(predicate + self._without_damaged(" AND ")))

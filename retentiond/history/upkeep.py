@@ -4,7 +4,9 @@ removes replaced files.
 deltalake's own optimize has three faults here. It compacts a day as a whole, although daemons of
 several clusters may share the table: a file of two clusters could neither be left out nor dropped
 for one of them. It fails at a damaged file. And it doesn't sort, although questions about the past
-skip most of a sorted day.
+skip most of a sorted day; its z-order makes a day four times as large as sorting does. Nor can a
+day be overwritten with a stream of sorted rows: deltalake's writer doesn't keep their order, and it
+waits for ever for a query that runs meanwhile if there is a single core.
 """
 
 from __future__ import annotations
@@ -77,11 +79,12 @@ class HistoryUpkeep:
         at_ms: int,
         elapsed_ms: int,
     ) -> None:
-        """Merges and drops files. ``at_ms``: the last entry's time in epoch milliseconds.
-        ``elapsed_ms``: monotonic time. A day that fails is tried again after an hour; other days
-        don't wait for it. Raises `HistoryUnavailable`."""
+        """Merges and drops files, and looks for damaged ones. ``at_ms``: the last entry's time in
+        epoch milliseconds. ``elapsed_ms``: monotonic time. A day that fails is tried again after an
+        hour; other days don't wait for it. Raises `HistoryUnavailable`."""
         if elapsed_ms >= self._next_look_ms:
             self._next_look_ms = elapsed_ms + HOUR_MS
+            table.check_sizes()
             drop_old_days(table, cluster_id, settings, at_ms)
             table.vacuum(READERS_GRACE_H)
         self._postponed = {
@@ -121,7 +124,7 @@ def to_merge(files: Sequence[HistoryFile], today: str) -> list[HistoryFile]:
 def drop_old_days(table: HistoryTable, cluster_id: str, settings: History, at_ms: int) -> None:
     """Drops the days that are older than ``keep``, and then the oldest days until the rest fits
     into ``max_bytes``. The last entry's day stays."""
-    files = table.files(cluster_id)
+    files = [*table.files(cluster_id), *table.damaged_files(cluster_id)]
     bytes_of: Counter[str] = Counter()
     for file in files:
         bytes_of[file.day] += file.size_bytes

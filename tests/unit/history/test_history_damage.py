@@ -1,4 +1,4 @@
-"""What is damaged of a history costs its own entries: a file of it, or a commit of its log."""
+"""A damaged file of a history costs its own entries; a damaged log is told with what to do."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from shutil import copytree
 
 import pytest
 
+from retentiond.errors import HistoryUnavailable
 from retentiond.history import upkeep
 from retentiond.history.ask.past import Gap, Past, history_at, open_past
 from retentiond.history.table import HistoryFile, HistoryTable
-from tests.support.builders.histories import CLUSTER, DAY_MS, START_MS, Cycles, World
+from tests.support.builders.histories import CLUSTER, DAY_MS, START_MS, Cycles, World, entries_in
 
 Damage = Callable[[Path], object]
 
@@ -37,8 +38,7 @@ OF_A_FILE: dict[str, Damage] = {
     "missing": lambda file: file.unlink(),
 }
 
-OF_A_COMMIT: dict[str, Damage] = {
-    "truncated to nothing": lambda file: file.write_bytes(b""),
+OF_THE_LOG: dict[str, Damage] = {
     "truncated in the middle": lambda file: file.write_bytes(file.read_bytes()[:100]),
     "garbage": lambda file: file.write_bytes(bytes(range(256))),
     "missing": lambda file: file.unlink(),
@@ -122,54 +122,63 @@ def test_a_cluster_whose_only_file_is_damaged_is_known_all_the_same(tmp_path: Pa
     assert table.clusters() == {CLUSTER, "cluster-b"}
 
 
-@pytest.mark.parametrize("how", OF_A_COMMIT)
-def test_a_damaged_commit_of_the_log_costs_its_own_entry_and_writing_goes_on(
-    tmp_path: Path, how: str
+def test_a_commit_of_the_log_that_a_power_cut_left_empty_costs_its_own_entry(
+    tmp_path: Path,
 ) -> None:
     cycles, world = recorded(tmp_path)
-    commit = tmp_path / "_delta_log" / f"{3:020}.json"
-    OF_A_COMMIT[how](commit)
-    before = sorted(each.name for each in commit.parent.iterdir())
-    past = asked(tmp_path)
-    assert entries(past) == [1, 2, 4, 5]
-    assert list(past.table.damaged) == [f"_delta_log/{commit.name}"]
-    second, fourth = (each.entry.at_ms for each in past.timeline.moments[1:3])
-    assert Gap(second, fourth) in past.timeline.gaps
-    assert sorted(each.name for each in commit.parent.iterdir()) == before  # who reads fixes none
+    (tmp_path / "_delta_log" / f"{5:020}.json").write_bytes(b"")
+    assert entries(asked(tmp_path)) == [1, 2, 3, 4]
     for _ in range(2):
         cycles.one(world)
-    assert entries(asked(tmp_path)) == [1, 2, 4, 5, 6, 7]
-    (told,) = cycles.told  # once
-    assert told is not None
-    assert str(commit) in str(told)
-    assert cycles.keeper.status.failures == 0
+    assert cycles.told == []
+    found = list(entries_in(tmp_path))
+    assert [(each.cycle["entry"], each.cycle["is_whole"]) for each in found[3:]] == [
+        (4, False),
+        (5, True),
+        (6, False),
+    ]
 
 
-def test_a_damaged_first_commit_or_checkpoint_costs_no_entry_behind_it(tmp_path: Path) -> None:
-    cycles, world = recorded(tmp_path, 3)
-    log = tmp_path / "_delta_log"
-    (log / f"{0:020}.json").write_text('{"metaData": {"id":')
-    for _ in range(20):
+@pytest.mark.parametrize("how", OF_THE_LOG)
+def test_a_damaged_log_is_told_with_what_to_do_and_is_left_as_it_is(
+    tmp_path: Path, how: str
+) -> None:
+    place = tmp_path / "history"
+    cycles, world = recorded(place)
+    commit = place / "_delta_log" / f"{3:020}.json"
+    OF_THE_LOG[how](commit)
+    before = sorted(each.name for each in commit.parent.iterdir())
+    with pytest.raises(HistoryUnavailable) as caught:
+        history_at(place)
+    assert str(caught.value).endswith(f"; move {place} aside, and a new history begins")
+    for _ in range(2):
         cycles.one(world)
-    (checkpoint, *_) = log.glob("*.checkpoint.parquet")
-    checkpoint.write_bytes(b"PAR1")
-    assert entries(asked(tmp_path))[:3] == [1, 2, 3]
+    assert [str(each) for each in cycles.told] == [str(caught.value)]  # once
+    assert sorted(each.name for each in commit.parent.iterdir()) == before
+    place.rename(tmp_path / "aside")
     cycles.one(world)
-    assert cycles.keeper.status.failures == 0
-    assert entries(asked(tmp_path)) == list(range(1, 25))
+    assert cycles.keeper.status.problem is None
+    assert entries(asked(place)) == [1]
 
 
-def test_a_hint_to_a_checkpoint_that_is_not_there_costs_nothing(tmp_path: Path) -> None:
-    """As in a folder that was copied file by file while entries were written."""
-    _, world = recorded(tmp_path, 22)
-    (checkpoint,) = (tmp_path / "_delta_log").glob("*.checkpoint.parquet")
-    checkpoint.unlink()
-    assert entries(asked(tmp_path)) == list(range(1, 23))
-    assert (tmp_path / "_delta_log" / "_last_checkpoint").exists()  # who reads fixes none
-    fresh = Cycles(str(tmp_path))
-    fresh.one(world)
-    assert fresh.keeper.status.failures == 0
-    assert entries(asked(tmp_path)) == list(range(1, 24))
+@pytest.mark.parametrize("how", ["truncated in the middle", "missing"])
+def test_a_damaged_file_of_a_day_that_is_over_is_told_without_a_question(
+    tmp_path: Path, how: str
+) -> None:
+    _, world = recorded(tmp_path, 1)
+    file = file_of(tmp_path, 1)
+    OF_A_FILE[how](file)
+    again = Cycles(str(tmp_path), keep="2d")
+    for _ in range(2):
+        again.one(world, ahead_ms=DAY_MS)
+    (told,) = again.told  # once
+    assert told is not None
+    assert str(told).startswith(f"{file} of the history is left out: ")
+    assert again.keeper.problem == str(told)
+    again.elapsed_ms += DAY_MS // 24
+    again.one(world, ahead_ms=9 * DAY_MS)
+    assert again.told == [told, None]  # its day is too old
+    assert again.keeper.status.failures == 0
 
 
 @pytest.mark.long
