@@ -100,6 +100,7 @@ def orphans(  # noqa: PLR0917 - typer hands each option over by its name
 
     Example: retentiond orphans --bootstrap-server localhost:9092 --log-dir /disk1 /disk2
     """
+    from retentiond.kafka.cluster import KafkaCluster
     from retentiond.tools.orphans import scan
     from retentiond.tools.orphans.orphan import Fate
     from retentiond.tools.orphans.remove import AuditedRemovals
@@ -121,7 +122,7 @@ def orphans(  # noqa: PLR0917 - typer hands each option over by its name
     where = state_dir or user_state_dir()
     make_state_dir(where)
     approve = approval(yes=yes) if remove else None
-    with closing(scan.KafkaReplicas(settings)) as cluster:
+    with closing(KafkaCluster(settings, lambda *_: None)) as cluster:
         removals = AuditedRemovals(where)
         look = scan.Session(disks, cluster, terms, where, removals, approve=approve).run()
     show(look, output)

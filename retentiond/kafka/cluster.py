@@ -11,6 +11,7 @@ from typing import ParamSpec, TypeVar
 
 from retentiond.errors import ConfigError, KafkaUnavailable, OtherCluster
 from retentiond.kafka import brokers, log_dirs, topics
+from retentiond.kafka.brokers import Brokers, Distance
 from retentiond.kafka.client import Client
 from retentiond.kafka.cluster_identity import ClusterIdentity
 from retentiond.kafka.confluent.client import LibrdkafkaClient
@@ -34,10 +35,11 @@ from retentiond.kafka.interface import (
     TopicDescription,
 )
 from retentiond.kafka.last_records import LastRecords
+from retentiond.kafka.log_dirs import ClusterView
 from retentiond.kafka.network_client import NetworkClient
 from retentiond.kafka.offsets.lookups import Offsets
 from retentiond.kafka.settings.properties import ClientSettings, translate
-from retentiond.kafka.topics import Leaders
+from retentiond.kafka.topics import Leaders, Operations
 from retentiond.model import Commit, Failure, TopicPartition
 
 P = ParamSpec("P")
@@ -216,6 +218,24 @@ class KafkaCluster:
         """As an operator words it: also everything, and offset 0. Raises ValueError for a negative
         offset."""
         return self._timed("delete_records", self._records.delete_up_to, targets, timeout_s)
+
+    # What the tools ask besides, and no cycle.
+
+    def brokers(self) -> Brokers:
+        return self._timed("brokers", brokers.brokers, self._client)
+
+    def distances(self) -> Mapping[int, Distance]:
+        """Ask it when nothing else is asked: it connects again."""
+        return self._timed("distances", brokers.distances, self._client)
+
+    def topic_rights(self, names: Collection[str]) -> Mapping[str, Operations | Failure]:
+        return self._timed("topic_rights", topics.topic_rights, self._topics, names)
+
+    def replicas(self, names: Collection[str]) -> ClusterView:
+        return self._timed("replicas", log_dirs.read_replicas, self._client, names)
+
+    def retention_ms(self, broker: int) -> int | Failure | None:
+        return self._timed("broker_retention", log_dirs.read_retention_ms, self._client, broker)
 
     def close(self) -> None:
         self._client.close()

@@ -20,12 +20,9 @@ from retentiond.gather.assemble import assemble, external_readers
 from retentiond.gather.external_positions import Position, read_external
 from retentiond.gather.groups import GroupListing, read_groups
 from retentiond.gather.topics import EnabledTopic, enabled_topics
-from retentiond.kafka.brokers import brokers, distances
-from retentiond.kafka.client import Client
 from retentiond.kafka.cluster import KafkaCluster
 from retentiond.kafka.interface import Kafka
 from retentiond.kafka.settings.properties import ClientSettings
-from retentiond.kafka.topics import topic_rights
 from retentiond.memory.recall import recalled
 from retentiond.memory.remembered import Remembered
 from retentiond.model import Failure, TopicPartition
@@ -105,12 +102,9 @@ def examine(config: Config, settings: ClientSettings, now: Callable[[], int]) ->
     try:
         reached = try_servers(settings)
         reachable = with_answering_servers(with_short_timeouts(settings), reached)
-        with (
-            closing(KafkaCluster(reachable, lambda *_: None)) as kafka,
-            closing(Client(reachable)) as connection,
-        ):
-            cluster = read_cluster(kafka, connection, config, now)
-            measured = value_or_failure(lambda: distances(connection))  # when nothing else is asked
+        with closing(KafkaCluster(reachable, lambda *_: None)) as kafka:
+            cluster = read_cluster(kafka, config, now)
+            measured = value_or_failure(kafka.distances)
         cluster_id = cluster.brokers.cluster_id
         findings += checked(
             "bootstrap.servers", reached, lambda _: check_servers(reached, settings)
@@ -220,14 +214,12 @@ def with_short_timeouts(settings: ClientSettings) -> ClientSettings:
     )
 
 
-def read_cluster(
-    kafka: Kafka, connection: Client, config: Config, now: Callable[[], int]
-) -> ExaminedCluster:
+def read_cluster(kafka: KafkaCluster, config: Config, now: Callable[[], int]) -> ExaminedCluster:
     """Reads all parts of the cluster at once. Raises `KafkaUnavailable` only if no broker answers.
 
     ``now``: this host's clock, in epoch milliseconds.
     """
-    found = brokers(connection)
+    found = kafka.brokers()
     with ThreadPoolExecutor(WORKERS, thread_name_prefix="doctor") as executor:
         names_to_come = executor.submit(value_or_failure, kafka.topic_names)
         topics_to_come = executor.submit(value_or_failure, lambda: enabled_topics(kafka, config))
@@ -238,7 +230,7 @@ def read_cluster(
         names, topics = names_to_come.result(), topics_to_come.result()
         positions = executor.submit(value_or_failure, lambda: _positions(topics, now, kafka))
         wanted = _enabled_names(config, names)
-        allowed = executor.submit(value_or_failure, lambda: topic_rights(connection, wanted))
+        allowed = executor.submit(value_or_failure, lambda: kafka.topic_rights(wanted))
         external = positions.result()  # before the logs' ends, else a live reader seems beyond them
         logs = (
             topics

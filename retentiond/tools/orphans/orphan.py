@@ -127,15 +127,14 @@ def _rough(ms: int) -> str:
 
 
 class AssignmentSource(Protocol):
-    """The part of Kafka that tells what is assigned. Raises `KafkaUnavailable` if no broker
-    answers."""
+    """The part of `retentiond.kafka.cluster.KafkaCluster` that tells what is assigned. Raises
+    `KafkaUnavailable` if no broker answers."""
 
-    def replicas(self, topics: Collection[str]) -> ClusterView: ...
+    def replicas(self, names: Collection[str]) -> ClusterView: ...
 
     def retention_ms(self, broker: int) -> int | Failure | None: ...
 
-    def time_ms(self) -> int | Failure | None:
-        """The cluster's clock; None if the cluster does not tell its time."""
+    def cluster_time(self) -> int | Failure | None: ...
 
 
 def refuse_another(view: ClusterView, disks: BrokerLogDirs) -> None:

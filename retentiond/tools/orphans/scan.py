@@ -12,10 +12,7 @@ from typing import NamedTuple
 
 from retentiond.clock import Uptime, earlier_time, elapsed_ms, now_ms, uptime
 from retentiond.errors import RetentiondError
-from retentiond.kafka import brokers, log_dirs
-from retentiond.kafka.client import Client
 from retentiond.kafka.log_dirs import ClusterView
-from retentiond.kafka.settings.properties import ClientSettings
 from retentiond.model import Failure, TopicPartition
 from retentiond.state.operator_actions import read_pause
 from retentiond.tools.orphans.broker_process import (
@@ -91,7 +88,7 @@ def scan(
             f"broker {disks.broker} does not tell its log.retention.* ({retention}); "
             "grant DESCRIBE_CONFIGS on the cluster, or give --retention"
         )
-    at_ms, unreadable = earlier_time(clocks.host_time_ms(), cluster.time_ms())
+    at_ms, unreadable = earlier_time(clocks.host_time_ms(), cluster.cluster_time())
     up = clocks.uptime()
     incomplete.extend(unreadable)
     passed_ms = elapsed_ms(memory.looked_at, up)
@@ -310,22 +307,3 @@ class Session:
             orphans.append(settled)
         problems = () if ended is None else (f"the removals have ended early: {ended}",)
         return replace(taken, orphans=tuple(orphans), problems=(*taken.problems, *problems))
-
-
-class KafkaReplicas:
-    """An `AssignmentSource` over Kafka's protocol."""
-
-    def __init__(self, settings: ClientSettings) -> None:
-        self._connection = Client(settings)
-
-    def replicas(self, topics: Collection[str]) -> ClusterView:
-        return log_dirs.read_replicas(self._connection, topics)
-
-    def retention_ms(self, broker: int) -> int | Failure | None:
-        return log_dirs.read_retention_ms(self._connection, broker)
-
-    def time_ms(self) -> int | Failure | None:
-        return brokers.cluster_time(self._connection)
-
-    def close(self) -> None:
-        self._connection.close()

@@ -67,7 +67,7 @@ class Cluster:
     def assign(self, topic: str, *brokers: int, topic_id: str = OLD_ID, partition: int = 0) -> None:
         self.topics[topic] = TopicReplicas(topic_id, {partition: frozenset(brokers)})
 
-    def replicas(self, topics: Collection[str]) -> ClusterView:
+    def replicas(self, names: Collection[str]) -> ClusterView:
         self.asked += 1
         return ClusterView(
             self.cluster_id,
@@ -75,7 +75,7 @@ class Cluster:
             self.tells_fenced,
             self.may_describe_cluster,
             {
-                broker: self.by_broker.get(broker, {name: self.topics.get(name) for name in topics})
+                broker: self.by_broker.get(broker, {name: self.topics.get(name) for name in names})
                 for broker in self.live
             },
         )
@@ -85,7 +85,7 @@ class Cluster:
             raise AssertionError(f"asked broker {broker}")
         return self.retention
 
-    def time_ms(self) -> int | Failure | None:
+    def cluster_time(self) -> int | Failure | None:
         return self.clock
 
 

@@ -52,11 +52,11 @@ def asked(host: Host, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The servers that the command has asked, in place of which the host's cluster answers."""
     servers: list[str] = []
 
-    def connect(settings: ClientSettings) -> object:
+    def connect(settings: ClientSettings, _observe: object) -> object:
         servers.append(settings.bootstrap_servers)
         return host.cluster
 
-    monkeypatch.setattr("retentiond.tools.orphans.scan.KafkaReplicas", connect)
+    monkeypatch.setattr("retentiond.kafka.cluster.KafkaCluster", connect)
     monkeypatch.setattr(host.cluster, "close", lambda: None, raising=False)
     return servers
 

@@ -282,10 +282,10 @@ class Changing(Cluster):
         super().__init__()
         self._at, self._change = at, change
 
-    def replicas(self, topics: Collection[str]) -> ClusterView:
+    def replicas(self, names: Collection[str]) -> ClusterView:
         if self.asked + 1 == self._at:
             self._change()
-        return super().replicas(topics)
+        return super().replicas(names)
 
 
 SECOND_LOOK, AFTER_THE_RENAME = 3, 4
