@@ -398,6 +398,19 @@ def test_a_commit_of_an_earlier_epoch_comes_with_what_its_leader_says_of_it() ->
     assert (row["partition_id"], row["offset"], row["leader_epoch"]) == (at, 6, 0)
 
 
+def test_a_commit_at_the_end_is_asked_about_too() -> None:
+    """It is what a group commits that has read everything."""
+    kafka = healthy()
+    kafka.partition("orders", 0).lose_from(3, 2)
+    kafka.produce("orders", 0, 9)
+    end = partitions(snapshot(kafka))[ORDERS_0].high_watermark
+    assert end is not None
+    kafka.commit("billing", {ORDERS_0: end}, leader_epoch=0)
+    taken = snapshot(kafka)
+    (row,) = taken.commits.filter(taken.commits["is_replaced"]).to_pylist()
+    assert row["offset"] == end
+
+
 def test_epochs_are_asked_about_only_where_a_deletion_could_go_up_to_the_commit() -> None:
     kafka = healthy()
     kafka.commit("billing", {ORDERS_0: 0}, leader_epoch=5)
