@@ -103,7 +103,7 @@ class LibrdkafkaClient:
     def _connect(self, partitions: Collection[TopicPartition]) -> None:
         timeout_s = min(self._timeout, METADATA_TIMEOUT_S)
         if not self._is_ready():
-            self._deleter = None
+            self._deleter, self._has_looked = None, False  # a newer client has looked nothing up
             if not self._identity.servers:
                 self._find_brokers()
             self._made_of = self._wanted()

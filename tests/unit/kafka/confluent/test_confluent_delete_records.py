@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka.cluster_identity import ClusterIdentity
 from retentiond.kafka.confluent import admin as failures
+from retentiond.kafka.confluent import client
 from retentiond.kafka.confluent import delete_records as deletions
 from retentiond.kafka.errors.remedies import ConnectionProblem, ProblemKind
 from retentiond.kafka.interface import DeleteFailure, OffsetBound, RequestResult
@@ -91,13 +92,13 @@ class Brokers(Recorder):
     answer after the other.
     """
 
-    orig_broker_id = 1
+    orig_broker_id, cluster_id = 1, "K"
 
     def __init__(self, leaders: list[int], starts: dict[int, list[Any]]) -> None:
         super().__init__()
         self.leaders = leaders
         self.starts = starts
-        self.listings = 0
+        self.listings = self.described = 0
         self.asked_leaders: list[list[int]] = []
 
     def list_topics(self, timeout: float) -> Any:
@@ -105,7 +106,9 @@ class Brokers(Recorder):
         self.listings += 1
         partitions = {n: SimpleNamespace(leader=leader) for n, leader in enumerate(self.leaders)}
         topics = {"orders": SimpleNamespace(partitions=partitions)}
-        return SimpleNamespace(topics=topics, orig_broker_id=self.orig_broker_id)
+        return SimpleNamespace(
+            topics=topics, orig_broker_id=self.orig_broker_id, cluster_id=self.cluster_id
+        )
 
     def list_offsets(self, asked: Any, request_timeout: float) -> dict[Any, Future[Any]]:
         assert request_timeout > 0
@@ -126,6 +129,7 @@ class Brokers(Recorder):
         return done(SimpleNamespace(cluster_id="K", nodes=[]))
 
     def describe_topics(self, names: Any, **_: float) -> dict[str, Future[Any]]:
+        self.described += 1
         return {"orders": done(SimpleNamespace(topic_id="an-id"))}
 
 
@@ -136,8 +140,8 @@ def done(value: Any) -> Future[Any]:
 
 
 def deleter_of(brokers: Brokers) -> deletions.Deleter:
-    client: Any = brokers
-    return deletions.Deleter(client, translate({"bootstrap.servers": "a:1"}), ClusterIdentity())
+    admin: Any = brokers
+    return deletions.Deleter(admin, translate({"bootstrap.servers": "a:1"}), ClusterIdentity())
 
 
 @pytest.fixture
@@ -229,3 +233,26 @@ def test_an_error_of_librdkafka_is_told_with_what_is_wrong_with_the_connection(
     for said in ("a:1 can't be asked: the connection is refused", "_TRANSPORT"):
         with pytest.raises(KafkaUnavailable, match=said):
             deleter_of(Down([1, 1, 1], {})).look([A])
+
+
+def test_a_client_that_was_made_after_the_look_looks_before_it_requests(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The brokers have told other addresses in between."""
+    made: list[Brokers] = []
+
+    def new_client(*_: Any) -> Any:
+        made.append(Brokers([1, 1, 1], {1: [0]}))
+        return made[-1]
+
+    monkeypatch.setattr(client, "new_client", new_client)
+    identity = ClusterIdentity()
+    identity.learn("K", [(1, "a", 1)])
+    records = client.LibrdkafkaClient(translate({"bootstrap.servers": "a:1"}), identity, list)
+    records.look_before_deleting([A])
+    identity.learn("K", [(1, "b", 1)])
+    records.get_ready([A])
+    records.delete_records({A: 4})
+    *_, first, second = made
+    assert (first.described, first.asked) == (1, [])
+    assert (second.described, second.asked) == (1, [("orders", 0, 4)])
