@@ -74,7 +74,7 @@ SETTINGS = {
 
 
 def rows(sessions: SparkSessions, snapshot: Snapshot) -> list[PlanRow]:
-    return [replace(row, detail=None) for row in decide(sessions, snapshot)]
+    return [replace(row, detail=None, binding_since=None) for row in decide(sessions, snapshot)]
 
 
 @pytest.fixture(scope="module")
