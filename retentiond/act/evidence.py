@@ -165,7 +165,9 @@ def _of_another_log(commits: pa.Table, ends: Mapping[tuple[int, int], EpochEnd])
         np.array([NOTHING if each is None else each for each in told])
         for told in zip(*(ends[pair] for pair in asked), strict=True)
     )
-    epoch, offset = (commits[name].fill_null(NOTHING).to_numpy() for name in _EPOCH_AND_OFFSET)
+    epoch, offset = (
+        commits[name].fill_null(NOTHING).to_numpy() for name in ("leader_epoch", "offset")
+    )
     keys = _key(commits["partition_id"].to_numpy().astype(np.int64), epoch)
     at = np.minimum(np.searchsorted(asked_keys, keys), len(asked) - 1)
     is_of_this_log = (end[at] == offset) | ((end[at] > offset) & (known[at] == epoch))
@@ -173,10 +175,8 @@ def _of_another_log(commits: pa.Table, ends: Mapping[tuple[int, int], EpochEnd])
     return commits.filter(pa.array((asked_keys[at] == keys) & ~is_of_this_log))
 
 
-_EPOCH_AND_OFFSET = ("leader_epoch", "offset")
-
-
 def _key(partition: Any, epoch: Any) -> Any:
+    """Of numbers, or of columns of them."""
     return partition * 2**32 + epoch
 
 

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from retentiond.errors import ConfigError, KafkaUnavailable, OtherCluster
 from retentiond.kafka import brokers, log_dirs, topics
@@ -34,13 +34,15 @@ from retentiond.kafka.interface import (
     TopicConfig,
     TopicDescription,
 )
-from retentiond.kafka.last_records import LastRecords
 from retentiond.kafka.log_dirs import ClusterView
 from retentiond.kafka.network_client import NetworkClient
 from retentiond.kafka.offsets.lookups import Offsets
 from retentiond.kafka.settings.properties import ClientSettings, translate
 from retentiond.kafka.topics import Leaders, Operations
 from retentiond.model import Commit, Failure, TopicPartition
+
+if TYPE_CHECKING:
+    from retentiond.kafka.last_records import LastRecords
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -157,6 +159,8 @@ class KafkaCluster:
 
     def _opened(self, topic: str, elsewhere: Mapping[str, str] | None) -> LastRecords:
         """Kept for the next reading, which goes on where this one ends."""
+        from retentiond.kafka.last_records import LastRecords  # noqa: PLC0415 - brings pyarrow
+
         if elsewhere not in self._state_clients:
             self._state_clients[elsewhere] = (
                 Client(self._settings, self._note_wait, self._identity)

@@ -45,6 +45,8 @@ def recalled(snapshot: Snapshot, remembered: Remembered) -> Snapshot:
     counts = (topic_of != NOWHERE) & ~are_forgotten(readers, topic_of, topics)
     snapshot = _with_vanished(replace(snapshot, topics=topics), readers.kinds_by_name(counts))
     group_of = readers.readers_in([(each.name, each.is_external) for each in snapshot.groups])
+    if (group_of[counts] == NOWHERE).any():
+        raise ValueError("a reader that counts is no group of the reading")  # it would be forgotten
     # The commits on a recreated topic prove nothing any more, but its readers still count.
     recreated = np.array([*(topic.recreated for topic in topics), False], np.bool_)
     has_commits = counts & ~recreated[topic_of]

@@ -207,6 +207,15 @@ def test_a_group_that_is_forgotten_counts_again_once_it_is_there(kafka: FakeClus
     assert remembered(snapshot) == {}
 
 
+def test_a_reader_that_no_group_of_the_reading_is_fails_the_cycle(kafka: FakeCluster) -> None:
+    """Its kind and its name say two things, so nobody knows whom to wait for."""
+    at = GroupOnTopic("lake", "orders", is_external=True)
+    known = ghost(kafka)
+    last = RememberedReader(GroupKind.CLASSIC, {0: 3})
+    with pytest.raises(ValueError, match="no group of the reading"):
+        taken(kafka, replace(known, readers=Readers.of({at: last})))
+
+
 # Commits that may be older than their log
 
 
