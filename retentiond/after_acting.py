@@ -132,14 +132,14 @@ def conclude(
     rows = [row for row in found.rows if row.topic_partition in became]
     deleted = [row for row in rows if became[row.topic_partition] is Outcome.DELETED]
     try:
-        now = uptime()
-        report = replace(report, until_full_s=space.seconds_until_full(report.space, now))
-        space = space.with_reading(report.space, now)
         followed = with_new_deletions(found.followed, _awaited(deleted, found, plan))
         if not plan.dry_run:
             audit.record_predicted(plan.cycle_id, rows)
         audit.record_freed(followed.settled)
         awaited = followed.awaited
+        now = uptime()
+        report = replace(report, until_full_s=space.seconds_until_full(report.space, now))
+        space = space.with_reading(report.space, now)
     except Exception as error:  # noqa: BLE001 - see the invariant
         report = replace(report, problems=(*report.problems, _unforeseen(error)))
     return Concluded(report, awaited, space)
