@@ -85,6 +85,9 @@ class Layout:
         }
 
 
+S = Layout("S", topics=10, partitions=4, groups=10, topics_each=5)
+"""It measures nothing; it shows within a minute that a part runs."""
+
 M = Layout("M", topics=100, partitions=10, groups=100, topics_each=10)
 L = Layout("L", topics=200, partitions=20, groups=300, topics_each=10)
 XL = Layout("XL", topics=1_000, partitions=20, groups=1_000, topics_each=25, brokers=2)
@@ -113,4 +116,4 @@ WIDE = Layout(
 """200,000 partitions and two million commits on a hundred brokers: no machine holds them, so
 `devkit.bench.stand_in` answers in their place."""
 
-LAYOUTS = {layout.name: layout for layout in (M, L, XL, XXL, WIDE)}
+LAYOUTS = {layout.name: layout for layout in (S, M, L, XL, XXL, WIDE)}

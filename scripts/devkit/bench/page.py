@@ -25,9 +25,9 @@ BEGIN, END = "<!-- by scripts/bench --write -->\n", "<!-- end of it -->\n"
 
 BARE = "the same requests through the bare clients"
 
-POLLER = "a poller over franz-go, one round"
+BESIDE = "gather, right before the others"
 
-KLAG = "klag-exporter, one refresh *"
+POLLER = "a poller over franz-go, one round"
 
 AT_A_GLANCE = {
     "the same requests through the bare clients": (BARE, None),
@@ -38,10 +38,8 @@ AT_A_GLANCE = {
     "requests of a dry-run cycle": ("requests of a dry-run cycle", None),
     "requests of a cycle that deletes": ("requests of a cycle with * deletions", None),
     "a poller over franz-go reads all group offsets": (POLLER, None),
-    "reading the cluster beside that poller": ("gather, right before the others", POLLER),
-    "klag-exporter reads them": (KLAG, None),
-    "reading the cluster beside klag-exporter": ("gather, right before the others", KLAG),
-    "kafka-consumer-groups reads them": ("kafka-consumer-groups, whole process", KLAG),
+    "reading the cluster beside that poller": (BESIDE, POLLER),
+    "kafka-consumer-groups reads them": ("kafka-consumer-groups, whole process", BESIDE),
     "memory of the daemon, Python and Java": ("both after *", None),
     "from the start to the first plan": ("start of the daemon to its first plan", None),
     "the broker's CPU, with a cycle each minute": ("the broker's CPU for a dry-run cycle *", None),
