@@ -1,4 +1,4 @@
-"""What is changed beside what cosmic-ray changes: SQL, statements and entries.
+"""What is changed beside what cosmic-ray changes: SQL, statements, entries and disjunctions.
 
 cosmic-ray changes operators, numbers and conditions. The plan is written in Spark's SQL, which
 is strings to it, and a guard is mostly made of statements that raise; so these are changed here.
@@ -50,8 +50,10 @@ CHANGES = ("raise_stmt", "atom_expr", "continue_stmt", "break_stmt")
 
 
 def changed_sql(node: NodeOrLeaf) -> Iterator[str]:
-    """Only in modules that talk to Spark."""
+    """Only in modules that talk to Spark, and not in docstrings."""
     if node.type not in ("string", "fstring_string") or not _talks_to_spark(node):
+        return
+    if node.parent is None or node.parent.type == "simple_stmt":
         return
     written = node.value
     for pattern, others in SQL.items():
@@ -79,6 +81,26 @@ def without_entry(node: NodeOrLeaf) -> Iterator[str]:
             keys, values = written.keys[:], written.values[:]
             del keys[left_out], values[left_out]
             yield ast.unparse(ast.Dict(keys, values))
+
+
+ANNOTATED = ("annassign", "param", "tfpdef")
+
+
+def disjunction(node: NodeOrLeaf) -> Iterator[str]:
+    """Those of values, not those of types."""
+    if node.type == "operator" and node.get_code().strip() == "|" and not _annotates(node):
+        yield "&"
+
+
+def _annotates(node: NodeOrLeaf) -> bool:
+    within = node
+    while (parent := within.parent) is not None:
+        if parent.type in ANNOTATED:
+            return True
+        if parent.type == "funcdef":
+            return within is not parent.children[-1]
+        within = parent
+    return False
 
 
 def _talks_to_spark(node: NodeOrLeaf) -> bool:
@@ -112,7 +134,7 @@ class Provider:
 
     operators = {  # noqa: RUF012 - nobody changes it
         each.__name__: _operator(each.__name__, each)
-        for each in (changed_sql, without_statement, without_entry)
+        for each in (changed_sql, without_statement, without_entry, disjunction)
     }
 
     def __iter__(self) -> Iterator[str]:
