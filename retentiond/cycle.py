@@ -32,7 +32,7 @@ from retentiond.gather.groups import LastCoordinators
 from retentiond.gather.offsets import under_pressure
 from retentiond.history.entries import FinishedCycle
 from retentiond.kafka.interface import Kafka
-from retentiond.memory.changes import Changes, changes, known_readers, newly_seen
+from retentiond.memory.changes import Changes, changes
 from retentiond.memory.recall import recalled
 from retentiond.memory.remembered import Remembered
 from retentiond.model import Plan, PlanRow, TopicPartition, in_turn, result_of
@@ -142,7 +142,7 @@ def run_cycle(context: CycleContext, config: Config, state: State) -> CycleEnd:
         decided = _decided(context, config, stored, seen, snapshot, pressure=pressure)
         plan, snapshot = decided.plan, decided.snapshot
     executor = _executor(
-        context, config, state, stored=stored, first=snapshot, clock=clock, times=times
+        context, config, state, stored=stored, seen=seen, first=snapshot, clock=clock, times=times
     )
     done = executor.carry_out(plan, snapshot, decided.turns)  # verifies and deletes
     with times.step("record"):
@@ -325,12 +325,13 @@ def _executor(
     state: State,
     *,
     stored: StoredState,
+    seen: Changes,
     first: Snapshot,
     clock: ClockChanges,
     times: StepTimes,
 ) -> PlanExecutor:
-    """``clock`` tells how the host's clock was set since right before the ``first`` reading."""
-    known = frozenset() if config.dry_run else known_readers(first, stored.remembered)
+    """``seen``: what the ``first`` reading changes in the memory. ``clock`` tells how the host's
+    clock was set since right before that reading."""
     remembered = stored.remembered
 
     def read_again(partitions: Collection[TopicPartition]) -> Snapshot:
@@ -348,8 +349,7 @@ def _executor(
             wait_until=context.wait_until,
         )
         second = recalled(second, about)
-        seen = newly_seen(second, known, remembered)
-        remembered = state.memory.remember_newcomers(seen, remembered)
+        remembered = state.memory.remember_newcomers(second, seen.new, remembered)
         return second
 
     return PlanExecutor(

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,12 +11,8 @@ import pyarrow.compute as pc
 
 from retentiond.formatting import DAY_MS
 from retentiond.memory.readers import (
-    NOBODY,
-    GroupOnTopic,
     Readers,
-    RememberedReader,
     flags,
-    keys_of,
 )
 from retentiond.memory.remembered import KnownTopic, Remembered, are_forgotten
 from retentiond.memory.seen import (
@@ -26,8 +20,6 @@ from retentiond.memory.seen import (
     by_topic,
     failed,
     listed,
-    may_read,
-    readers_of_other_topics,
     seen,
 )
 from retentiond.memory.topics import (
@@ -36,7 +28,7 @@ from retentiond.memory.topics import (
     group_and_topic,
     known_topics,
 )
-from retentiond.snapshot import NOWHERE, Flags, Snapshot, current, distinct
+from retentiond.snapshot import NOWHERE, Flags, Snapshot, current
 
 DROP_AFTER_MS = DAY_MS
 """For how long a topic must have been observed to be gone before all memory of it is dropped. If
@@ -167,101 +159,26 @@ def changes(
     )
 
 
-def known_readers(first: Snapshot, before: Remembered) -> frozenset[GroupOnTopic]:
-    """The readers that the plan's reading has shown and ``before`` has not. The guard's reading
-    adds nothing about them."""
-    return frozenset({*_unknown_readers(first, before.readers), *readers_of_other_topics(first)})
+def newly_seen(
+    second: Snapshot, shown: Readers, before: Readers, now: Readers
+) -> tuple[Readers, Readers]:
+    """What the guard's reading ``second`` adds to the readers that are remembered ``now``: new
+    ones, and those with commits that may be older than their log, with these commits.
 
-
-class NewlySeen(NamedTuple):
-    """What only a reading of the guard has shown: ``new`` readers, and in ``stale``, by partition,
-    commits that may be older than their log."""
-
-    new: Readers
-    stale: Mapping[GroupOnTopic, Mapping[int, int]]
-    now_ms: int
-
-    def renewed(self, readers: Readers) -> Readers:
-        """Those of the ``readers`` that have stale commits, with these."""
-        found = readers.some(self.stale)
-        new = {*self.new.by_name()}
-        return Readers.of(
-            {
-                at: with_stale(last, self.stale[at], self.now_ms)
-                for at, last in found.items()
-                if at not in new
-            }
-        )
-
-
-def newly_seen(second: Snapshot, known: Collection[GroupOnTopic], before: Remembered) -> NewlySeen:
-    """What the guard's reading ``second`` adds: readers of any topic that are neither ``known`` nor
-    in ``before`` (which includes the guard's earlier readings), and stale commits that are not
-    remembered as stale.
-
-    A reader that an operator has released since the cycle began is no new one, although the
-    reading may still show it.
+    New is who was neither ``shown`` as new by the plan's reading nor remembered ``before`` (by the
+    earlier cycles, and by this cycle's earlier readings of the guard). So one that an operator has
+    released since then is no new one, although the reading may still show it.
     """
-    here = before.readers.about(topic.name for topic in second.topics)
-    unknown = {*_unknown_readers(second, here), *readers_of_other_topics(second)}.difference(known)
-    unknown -= before.readers.some(unknown).keys()
-    new = NOBODY
-    if unknown:
-        shown = seen(second, NOBODY, Rows.of(NOBODY, second)).new
-        new = shown.where(flags(pc.is_in(shown.keys, value_set=keys_of(unknown))))
-    stale = _stale_by_reader(second)
-    remembered = before.readers.some(stale)
-    return NewlySeen(
-        new,
-        {
-            at: offsets
-            for at, offsets in stale.items()
-            if (last := remembered.get(at)) is None
-            or not offsets.items() <= last.stale_offsets().items()
-        },
-        second.taken_at_ms,
-    )
-
-
-def with_stale(last: RememberedReader, offsets: Mapping[int, int], now_ms: int) -> RememberedReader:
-    """The reader with these commits, by partition, which were seen now, marked as stale. Whoever
-    has commits is not absent."""
-    moved = {
-        partition: now_ms
-        for partition, offset in offsets.items()
-        if offset != last.offsets.get(partition) or partition not in last.moved_at_ms
-    }
-    return replace(
-        last,
-        offsets={**last.offsets, **offsets},
-        moved_at_ms={**last.moved_at_ms, **moved},
-        stale=last.stale.union(offsets),
-        absent_since_ms=None,
-        absent_ms=0,
-    )
-
-
-def _unknown_readers(snapshot: Snapshot, known: Readers) -> list[GroupOnTopic]:
-    """Readers that have a commit on a topic, or may read it, and are not ``known``."""
-    shown = np.append(group_and_topic(snapshot, current(snapshot.commits)), may_read(snapshot))
-    pairs = distinct(shown)
-    unknown = pairs[~np.isin(pairs, Rows.of(known, snapshot).pairs)]
-    topics = max(1, len(snapshot.topics))
-    return [reader_at(snapshot, *divmod(pair, topics)) for pair in unknown.tolist()]
-
-
-def _stale_by_reader(snapshot: Snapshot) -> Mapping[GroupOnTopic, Mapping[int, int]]:
-    """The stale commits of each reader, by partition."""
-    stale: defaultdict[GroupOnTopic, dict[int, int]] = defaultdict(dict)
-    names = ["group_id", "partition_id", "offset"]
-    rows = snapshot.commits.select(names).filter(snapshot.commits["is_stale"])
-    columns = (rows[name].to_pylist() for name in names)
-    for group, position, offset in zip(*columns, strict=True):
-        reading = snapshot.partitions[position]
-        stale[reader_at(snapshot, group, reading.topic)][reading.partition] = offset
-    return stale
-
-
-def reader_at(snapshot: Snapshot, group: int, topic: int) -> GroupOnTopic:
-    reading = snapshot.groups[group]
-    return GroupOnTopic(reading.name, snapshot.topics[topic].name, reading.is_external)
+    here = now.about(topic.name for topic in second.topics)
+    rows = Rows.of(here, second)
+    commits = current(second.commits)
+    pairs = group_and_topic(second, commits)
+    is_told = flags(commits["is_stale"]) | ~np.isin(pairs, rows.pairs)
+    # What is remembered of an earlier topic of the name is the next cycle's to drop.
+    topics = tuple(replace(topic, recreated=False) for topic in second.topics)
+    second = replace(second, commits=commits.filter(pa.array(is_told)), topics=topics)
+    here = here.where(np.isin(rows.pairs, pairs[is_told]))
+    found = seen(second, here, Rows.of(here, second))
+    keys = found.new.keys
+    is_known = np.logical_or(*(each.rows_of(keys) != NOWHERE for each in (shown, before)))
+    return found.new.where(~is_known), found.renewed

@@ -29,9 +29,10 @@ import numpy as np
 from retentiond.clock import Uptime, elapsed_ms, uptime
 from retentiond.errors import StateError
 from retentiond.gather.gather import refuse_another_cluster
-from retentiond.memory.changes import Changes, NewlySeen, written
+from retentiond.memory.changes import Changes, newly_seen, written
 from retentiond.memory.readers import NOBODY, ReaderName, Readers
 from retentiond.memory.remembered import Remembered
+from retentiond.snapshot import Snapshot
 from retentiond.state import groups_file
 from retentiond.state.groups_tables import read_all, read_observed, read_others, write_readers
 from retentiond.state.state_dir import DatabaseFiles, say_remedy
@@ -138,15 +139,17 @@ class GroupMemory:
         if seen.is_complete:
             self._complete_at = now
 
-    def remember_newcomers(self, seen: NewlySeen, before: Remembered) -> Remembered:
-        """Writes what only the guard's reading has seen. Returns the memory ``before`` with it, for
-        the next readings. Raises `StateError`."""
-        if not len(seen.new) and not seen.stale:
+    def remember_newcomers(
+        self, second: Snapshot, shown: Readers, before: Remembered
+    ) -> Remembered:
+        """Writes what only the guard's reading ``second`` has shown (`newly_seen`). Returns the
+        memory ``before`` with it, for the next readings. Raises `StateError`."""
+        new, renewed = newly_seen(second, shown, before.readers, self.recall().readers)
+        if not len(new) and not len(renewed):
             return before
-        renewed = seen.renewed(self.recall().readers)
-        with _errors_translated(self._path), self._writing(seen.new, renewed) as readers:
-            self._write(written(readers, seen.new, renewed))
-        return replace(before, readers=before.readers.with_rows(seen.new).with_rows(renewed))
+        with _errors_translated(self._path), self._writing(new, renewed) as readers:
+            self._write(written(readers, new, renewed))
+        return replace(before, readers=before.readers.with_rows(new).with_rows(renewed))
 
     def forget(
         self,

@@ -16,7 +16,7 @@ import pytest
 
 from retentiond.config import Config
 from retentiond.errors import StateError
-from retentiond.memory.changes import known_readers, newly_seen
+from retentiond.memory.readers import NOBODY
 from retentiond.model import GroupKind
 from retentiond.state.groups import GroupMemory
 from retentiond.state.groups_lookup import recall
@@ -108,11 +108,9 @@ class Life:
         """A cycle, and then what only the guard's reading shows."""
         self.cycle()
         before = self.memory.recall()
-        known = known_readers(taken(self.kafka, before), before)
         self.commit()
-        second = newly_seen(taken(self.kafka, before), known, before)
-        self.memory.remember_newcomers(second, before)
-        return "newcomers" if len(second.new) or second.stale else "no newcomers"
+        after = self.memory.remember_newcomers(taken(self.kafka, before), NOBODY, before)
+        return "no newcomers" if after is before else "newcomers"
 
     def full_disk(self) -> str:
         """Cycles that can write nothing, and then one that can."""

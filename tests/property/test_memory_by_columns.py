@@ -7,8 +7,8 @@ from dataclasses import replace
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from retentiond.memory.changes import changes, known_readers, newly_seen
-from retentiond.memory.readers import GroupOnTopic, Readers, RememberedReader
+from retentiond.memory.changes import changes, newly_seen
+from retentiond.memory.readers import NOBODY, GroupOnTopic, Readers, RememberedReader
 from retentiond.memory.recall import recalled
 from retentiond.memory.remembered import KnownTopic, Remembered
 from retentiond.model import Failure, GroupKind, TopicPartition
@@ -130,9 +130,11 @@ def test_what_is_remembered_is_put_into_a_reading_as_it_is_one_by_one(
 
 
 @given(readings(), memories())
-def test_who_is_known_needs_no_second_reading(reading: Reading, before: Remembered) -> None:
+def test_the_same_reading_again_shows_nobody_new(reading: Reading, before: Remembered) -> None:
     snapshot = recalled(reading.snapshot(), before)
-    found = {*known_readers(snapshot, before), *before.commits}
+    seen = changes(snapshot, before, 1)
+    found = {*seen.new.by_name(), *before.commits}
     shown = {*after_reading(snapshot, {}, 0)}
     assert found == shown | before.commits.keys()
-    assert not newly_seen(snapshot, known_readers(snapshot, before), before).new.by_name()
+    now = seen.applied(before.readers)
+    assert newly_seen(snapshot, seen.new, before.readers, now) == (NOBODY, NOBODY)

@@ -18,7 +18,7 @@ import pytest
 
 from retentiond.act.guard import verify
 from retentiond.config import Config
-from retentiond.memory.changes import changes, known_readers, newly_seen
+from retentiond.memory.changes import changes
 from retentiond.model import PlanRow, Reason, TopicPartition, Verdict
 from retentiond.snapshot import Snapshot
 from retentiond.state.groups import GroupMemory
@@ -152,13 +152,13 @@ class Life:
         first = snapshot(self.kafka, policy, remembered=before)
         self.show()
         self.judge(row for row in oracle.plan(first) if row.verdict is Verdict.DELETE)
-        self.memory.remember(changes(first, before, 1), before)
+        seen = changes(first, before, 1)
+        self.memory.remember(seen, before)
         if self.random.random() < 0.3:
             self.random.choice([self.commit, self.lose_commits, self.store, self.lose_position])()
         second = second_snapshot(self.kafka, first, PARTITIONS, policy, remembered=before)
         self.show()
-        seen = newly_seen(second, known_readers(first, before), before)
-        self.memory.remember_newcomers(seen, before)
+        self.memory.remember_newcomers(second, seen.new, before)
         approved = verify(self.reckless_rows(first), first, second).approved
         self.judge(each.row for each in approved)
         self.deletions += len(approved)

@@ -12,7 +12,7 @@ from devkit.bench.commits import PARTITIONS_AT_A_TIME, Offsets, requests
 from devkit.bench.layouts import RECORDS, Integers, Layout
 from devkit.embedded import EmbeddedKafka
 
-TIMEOUT_S = 120.0
+TIMEOUT_S = 600.0
 IN_FLIGHT = 64
 TOPICS_AT_A_TIME = 100
 POLL_S = 0.05

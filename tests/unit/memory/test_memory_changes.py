@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retentiond.memory.changes import DROP_AFTER_MS, Changes, changes, known_readers, newly_seen
+from retentiond.memory.changes import DROP_AFTER_MS, Changes, changes, newly_seen
 from retentiond.memory.readers import GroupOnTopic, Readers, RememberedReader
 from retentiond.memory.remembered import KnownTopic, Remembered
 from retentiond.model import Failure, GroupKind, TopicPartition
@@ -165,6 +165,14 @@ def test_a_topic_that_is_gone_stays_remembered_while_somebody_waits_for_it() -> 
     assert (awaited.dropped_topics, awaited.gone_ms, awaited.not_gone) == ((), {}, ("later",))
 
 
+def newcomers(
+    second: Snapshot, first: Snapshot, before: Remembered
+) -> dict[GroupOnTopic, RememberedReader]:
+    seen = changes(first, before, 1)
+    now = seen.applied(before.readers)
+    return newly_seen(second, seen.new, before.readers, now)[0].by_name()
+
+
 def test_a_newcomer_is_who_neither_the_first_reading_nor_an_earlier_cycle_has_seen() -> None:
     """Of whatever topic: here of one that the second reading is not about."""
     groups = ["early", "known", "late"]
@@ -179,7 +187,7 @@ def test_a_newcomer_is_who_neither_the_first_reading_nor_an_earlier_cycle_has_se
     before = Remembered(
         readers=Readers.of({GroupOnTopic("known", "later"): RememberedReader(GroupKind.SHARE, {})})
     )
-    found = newly_seen(second, known_readers(first, before), before).new.by_name()
+    found = newcomers(second, first, before)
     assert {at: last.offsets for at, last in found.items()} == {
         GroupOnTopic("late", "orders"): {0: 2},
         GroupOnTopic("late", "later"): {},
@@ -190,9 +198,8 @@ def test_a_newcomer_may_have_the_name_of_a_reader_of_the_other_kind() -> None:
     first = reading({("lake", ORDERS_0): 1}).snapshot()
     second = reading({("lake", ORDERS_0): 2}).snapshot()
     external = tuple(replace(group, kind=GroupKind.EXTERNAL) for group in second.groups)
-    known = known_readers(first, Remembered())
-    assert newly_seen(second, known, Remembered()).new.by_name() == {}
-    found = newly_seen(replace(second, groups=external), known, Remembered()).new.by_name()
+    assert newcomers(second, first, Remembered()) == {}
+    found = newcomers(replace(second, groups=external), first, Remembered())
     assert {at: last.offsets for at, last in found.items()} == {
         GroupOnTopic("lake", "orders", is_external=True): {0: 2}
     }

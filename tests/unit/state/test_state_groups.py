@@ -21,8 +21,8 @@ from retentiond.act.rule import relevant_groups
 from retentiond.config import Config
 from retentiond.decide.star_schema import excluded_groups
 from retentiond.errors import StateError
-from retentiond.memory.changes import changes, known_readers, newly_seen
-from retentiond.memory.readers import GroupOnTopic
+from retentiond.memory.changes import changes
+from retentiond.memory.readers import NOBODY, GroupOnTopic
 from retentiond.memory.remembered import NOTHING
 from retentiond.model import GroupKind
 from retentiond.snapshot import VANISHED, Snapshot
@@ -373,12 +373,11 @@ def test_a_commit_beyond_the_end_that_only_the_guard_saw_while_the_disk_was_full
     filled(tmp_path, kafka)
     with closing(GroupMemory.open(tmp_path)) as memory:
         before = memory.recall()
-        known = known_readers(taken(kafka, before), before)
         kafka.commit("billing", {ORDERS_0: 8})
         failing = _Failing(memory._connection, "BEGIN")
         memory._connection = failing  # type: ignore[assignment] # stands in for it
         with pytest.raises(StateError):
-            memory.remember_newcomers(newly_seen(taken(kafka, before), known, before), before)
+            memory.remember_newcomers(taken(kafka, before), NOBODY, before)
 
         failing.at = None
         kafka.produce("orders", 0, 9)

@@ -11,7 +11,7 @@ import pytest
 
 from retentiond.clock import Uptime, elapsed_ms, uptime
 from retentiond.errors import StateOfOtherCluster
-from retentiond.memory.changes import known_readers, newly_seen
+from retentiond.memory.changes import changes
 from retentiond.memory.readers import GroupOnTopic
 from retentiond.model import Failure
 from retentiond.snapshot import Snapshot
@@ -211,8 +211,8 @@ def test_who_is_new_in_the_second_reading_is_remembered_unless_somebody_let_go_o
     for group in ("early", "newcomer"):
         memory.forget(group)
     kafka.join("late", ["orders"])
-    seen = newly_seen(taken(kafka, before), known_readers(first, before), before)
-    memory.remember_newcomers(seen, before)
+    shown = changes(first, before, 1).new
+    memory.remember_newcomers(taken(kafka, before), shown, before)
     groups = {at.group_id for at in memory.recall().commits}
     assert "late" in groups
     assert groups.isdisjoint({"early", "newcomer"})
@@ -226,11 +226,11 @@ def test_a_reading_that_is_about_another_topic_leaves_what_was_seen_of_this_one(
     first = taken(kafka, before)
     remember(memory, first, before)
     known = memory.recall().commits
-    readers = known_readers(first, before)
+    shown = changes(first, before, 1).new
     kafka.commit("late", {ORDERS_0: 3, CLICKS_0: 1})
     for at in (ORDERS_0, CLICKS_0, ORDERS_0):
         second = second_snapshot(kafka, first, [at])
-        before = memory.remember_newcomers(newly_seen(second, readers, before), before)
+        before = memory.remember_newcomers(second, shown, before)
 
     found = memory.recall().commits
     late = {at: last for at, last in found.items() if at.group_id == "late"}
