@@ -101,22 +101,20 @@ class _Guard:
 
     def judge(self, row: PlanRow) -> _Judged:
         """Raises `Objection`. If the two readings are one, it is judged once."""
-        if row.cutoff is None or row.topic_id is None:
+        cutoff, topic_id = row.cutoff, row.topic_id
+        if cutoff is None or topic_id is None:
             raise Objection("the plan gives no cutoff or no topic id")
         groups = self._groups_of(row.topic)
         with _by_the_plan():
-            log_start, offsets = check_partition(self._first, row, row.cutoff, groups.by_first)
+            log_start, offsets = check_partition(self._first, row, cutoff, groups.by_first)
         if self._second is not self._first:
             log_start, offsets = check_partition(
-                self._second, row, row.cutoff, groups.by_second, self._first
+                self._second, row, cutoff, groups.by_second, self._first
             )
-        return _Judged(
-            replace(row, log_start_offset=log_start, records=row.cutoff - log_start),
-            row.topic_id,
-            row.cutoff,
-            log_start,
-            tuple(offsets),
-        )
+        records = cutoff - log_start
+        if (row.log_start_offset, row.records) != (log_start, records):
+            row = replace(row, log_start_offset=log_start, records=records)
+        return _Judged(row, topic_id, cutoff, log_start, tuple(offsets))
 
     def approve(self, judged: _Judged) -> Approved:
         """Raises `Objection` if a reading has the topic on trial, whatever the plan says."""
@@ -165,8 +163,9 @@ class _Guard:
     def _compare_groups(self, topic: str) -> _Groups:
         self._check_readings()
         with _by_the_plan():
-            by_first = check_topic(self._first, topic)
-        by_second = check_topic(self._second, topic)
+            by_first = by_second = check_topic(self._first, topic)
+        if self._second is not self._first:
+            by_second = check_topic(self._second, topic)
         for group_id in sorted({*by_first.names} - {*by_second.names}):
             who = say_reader(group_id, self.kind_of(group_id))
             raise Objection(f"{who} was there for the plan and is gone", group_id)
