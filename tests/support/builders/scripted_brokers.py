@@ -114,15 +114,25 @@ class BrokersClient(Client):
         return self.brokers.run(request(self._one_network))
 
 
+def make(message: Any, **fields: Any) -> Any:
+    """A message of kafka-python's, whose parts are dicts; what is left out has its default."""
+
+    def part(name: str, value: Any) -> Any:
+        if isinstance(value, list):
+            return [part(name, each) for each in value]
+        return make(message.fields[name].data_class, **value) if isinstance(value, dict) else value
+
+    return message(**{name: part(name, value) for name, value in fields.items()})
+
+
 def found(request: FindCoordinatorRequest, node_of: Callable[[str], int]) -> Any:
     """FindCoordinator's answer; a negative node is an error code."""
-    return FindCoordinatorResponse(
+    return make(
+        FindCoordinatorResponse,
         coordinators=[
-            FindCoordinatorResponse.Coordinator(
-                key=key, node_id=max(node_of(key), -1), error_code=max(0, -node_of(key))
-            )
+            {"key": key, "node_id": max(node_of(key), -1), "error_code": max(0, -node_of(key))}
             for key in request.coordinator_keys
-        ]
+        ],
     )
 
 

@@ -19,10 +19,7 @@ from retentiond.errors import KafkaUnavailable
 from retentiond.kafka.brokers import NEWEST_RELEASE, NOT_ALIVE, brokers
 from retentiond.kafka.brokers import Brokers as Found
 from retentiond.model import Failure, TopicPartition
-from tests.support.builders.scripted_brokers import Brokers, BrokersClient
-
-Topic = MetadataResponse.MetadataResponseTopic
-Partition = Topic.MetadataResponsePartition
+from tests.support.builders.scripted_brokers import Brokers, BrokersClient, make
 
 LIST_OFFSETS, LIST_GROUPS, UNHEARD_OF = 2, 16, 12345
 
@@ -31,30 +28,21 @@ DESCRIBE_ACLS, DESCRIBE_LOG_DIRS, STREAMS_GROUP_DESCRIBE = 29, 35, 89
 
 def metadata(alive: list[int], partitions: dict[int, tuple[int, list[int]]]) -> Any:
     """One topic whose partitions have (leader, replicas)."""
-    return MetadataResponse(
+    of_orders = [
+        {"partition_index": number, "leader_id": leader, "replica_nodes": replicas}
+        for number, (leader, replicas) in partitions.items()
+    ]
+    return make(
+        MetadataResponse,
         cluster_id="mine",
-        brokers=[
-            MetadataResponse.MetadataResponseBroker(node_id=e, host=f"host-{e}", port=9092)
-            for e in alive
-        ],
-        topics=[
-            Topic(
-                name="orders",
-                partitions=[
-                    Partition(partition_index=number, leader_id=leader, replica_nodes=replicas)
-                    for number, (leader, replicas) in partitions.items()
-                ],
-            )
-        ],
+        brokers=[{"node_id": each, "host": f"host-{each}", "port": 9092} for each in alive],
+        topics=[{"name": "orders", "partitions": of_orders}],
     )
 
 
-def api_versions(*versions: tuple[int, int], error_code: int = 0) -> Any:
-    keys = [
-        ApiVersionsResponse.ApiVersion(api_key=key, min_version=0, max_version=highest)
-        for key, highest in versions
-    ]
-    return ApiVersionsResponse(error_code=error_code, api_keys=keys)
+def api_versions(*versions: tuple[int, int], **more: Any) -> Any:
+    keys = [{"api_key": key, "min_version": 0, "max_version": highest} for key, highest in versions]
+    return make(ApiVersionsResponse, api_keys=keys, **more)
 
 
 def seen(told: Any, answers: dict[int, Any], fenced: tuple[int, ...] = ()) -> Found:
@@ -76,14 +64,11 @@ def seen(told: Any, answers: dict[int, Any], fenced: tuple[int, ...] = ()) -> Fo
 
 def described(fenced: tuple[int, ...]) -> Any:
     """Brokers before 4.0 show no fenced ones; those after show all."""
-    shown = DescribeClusterResponse.DescribeClusterBroker
-    return DescribeClusterResponse(
-        cluster_id="mine",
-        brokers=[
-            shown(broker_id=1, host="host-1", port=9092, is_fenced=False),
-            *(shown(broker_id=e, host=f"host-{e}", port=9092, is_fenced=True) for e in fenced),
-        ],
-    )
+    brokers = [
+        {"broker_id": each, "host": f"host-{each}", "port": 9092, "is_fenced": each in fenced}
+        for each in (1, *fenced)
+    ]
+    return make(DescribeClusterResponse, cluster_id="mine", brokers=brokers)
 
 
 def test_what_a_broker_speaks_tells_its_release_and_unheard_of_requests_are_left_out() -> None:
@@ -108,9 +93,8 @@ def test_what_came_with_the_newest_release_tells_it_from_that_before(version: in
 def test_a_feature_tells_3_4_from_3_3_which_speaks_the_same(
     level: int, release: tuple[int, int]
 ) -> None:
-    answer = api_versions((DESCRIBE_ACLS, 3))
-    feature = ApiVersionsResponse.SupportedFeatureKey
-    answer.supported_features = [feature(name="metadata.version", min_version=1, max_version=level)]
+    feature = {"name": "metadata.version", "min_version": 1, "max_version": level}
+    answer = api_versions((DESCRIBE_ACLS, 3), supported_features=[feature])
     (found,) = seen(metadata([1], {}), {1: answer}).brokers
     assert found.release == release
 

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import gc
 import logging
-import os
 import socket
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import kafka.errors as kp_errors
 import pytest
-from kafka.net.compat import KafkaNetClient
 
-from devkit.embedded.ports import LOOPBACK
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka import client as module
 from retentiond.kafka.client import LOGGERS_THAT_SHOW_SECRETS, Client
@@ -24,9 +18,7 @@ from retentiond.kafka.cluster_identity import ClusterIdentity
 from retentiond.kafka.errors import connection_check
 from retentiond.kafka.network_client import NetworkClient
 from retentiond.kafka.settings.properties import ClientSettings, translate
-from tests.support.brokers.spark_processes import in_a_process
 from tests.support.builders.scripted_brokers import Brokers
-from tests.support.waiting import eventually
 
 SECRET = "correct horse battery staple"
 
@@ -46,26 +38,6 @@ async def nothing(network: NetworkClient) -> None:
     """A request that needs nothing but a client."""
 
 
-def threads() -> set[threading.Thread]:
-    return set(threading.enumerate())
-
-
-def sockets() -> set[str]:
-    """This process's open descriptors but for its files.
-
-    kafka-python leaves a refused socket in a cycle with the error that tells of it.
-    """
-    gc.collect()
-    folder = Path("/proc/self/fd")
-    links = set()
-    for each in folder.iterdir():
-        try:
-            links.add(os.readlink(each))
-        except FileNotFoundError:  # the one that lists the folder
-            continue
-    return {network for network in links if network.startswith(("socket:", "anon_inode:", "pipe:"))}
-
-
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "CONNECT_TIMEOUT_MS", 300)
@@ -77,51 +49,6 @@ def deaf() -> Iterator[str]:
     """A server that accepts connections and says nothing."""
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         yield f"127.0.0.1:{server.getsockname()[1]}"
-
-
-def fail_three_times(accepts: bool) -> None:
-    """In a process of its own, where nothing else opens a socket or begins a thread. An error in
-    a log record would hold sockets by its frames."""
-    logging.disable()
-    module.CONNECT_TIMEOUT_MS, connection_check.TIMEOUT_S = 300, 0.2
-    with closing(socket.create_server((LOOPBACK, 0))) as listener:
-        server = f"{LOOPBACK}:{listener.getsockname()[1]}"
-        if not accepts:
-            listener.close()
-        threads_before, sockets_before = threads(), sockets()
-        for _ in range(3):
-            with pytest.raises(KafkaUnavailable, match=f"^{server} can't be asked: "):
-                Client(settings(server)).run(nothing)
-        eventually(lambda: threads() - threads_before, lambda left: not left)
-        eventually(lambda: sockets() - sockets_before, lambda left: not left)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("accepts", [True, False], ids=["deaf", "closed"])
-def test_a_failed_connection_leaves_no_thread_and_no_socket(tmp_path: Path, accepts: bool) -> None:
-    assert in_a_process(tmp_path, fail_three_times, accepts) == (None, "")
-
-
-@pytest.mark.usefixtures("impatient")
-def test_a_failed_connection_is_tried_anew_by_the_next_request(deaf: str) -> None:
-    connection = Client(settings(deaf))
-    made: list[KafkaNetClient] = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_ClosingClient", _counted(made, module._ClosingClient))
-        for _ in range(2):
-            with pytest.raises(KafkaUnavailable):
-                connection.run(nothing)
-    assert len(made) == 2
-
-
-def _counted(
-    made: list[KafkaNetClient], client: Callable[..., KafkaNetClient]
-) -> Callable[..., KafkaNetClient]:
-    def make(**config: Any) -> KafkaNetClient:
-        made.append(client(**config))
-        return made[-1]
-
-    return make
 
 
 @pytest.mark.usefixtures("impatient")

@@ -9,23 +9,20 @@ from kafka.protocol.admin import DescribeQuorumRequest, DescribeQuorumResponse
 
 from retentiond.kafka.brokers import CLUSTER_AUTHORIZATION_FAILED, NO_LEADER, cluster_time
 from retentiond.model import Failure
-from tests.support.builders.scripted_brokers import Brokers, BrokersClient
+from tests.support.builders.scripted_brokers import Brokers, BrokersClient, make
 
 NOW_MS = 1_700_000_000_000
 NOT_LEADER_OR_FOLLOWER = 6
-
-Topic = DescribeQuorumResponse.TopicData
-Partition = Topic.PartitionData
 
 
 def quorum(leader_id: int, times_ms: dict[int, int], *, error_code: int = 0) -> Any:
     """An answer with those voters and when each fetched last."""
     voters = [
-        Partition.ReplicaState(replica_id=voter, last_fetch_timestamp=time_ms)
+        {"replica_id": voter, "last_fetch_timestamp": time_ms}
         for voter, time_ms in times_ms.items()
     ]
-    partition = Partition(leader_id=leader_id, current_voters=voters, error_code=error_code)
-    return DescribeQuorumResponse(topics=[Topic(partitions=[partition])])
+    partition = {"leader_id": leader_id, "current_voters": voters, "error_code": error_code}
+    return make(DescribeQuorumResponse, topics=[{"partitions": [partition]}])
 
 
 def told(answer: Any, version: int = 2) -> int | Failure | None:

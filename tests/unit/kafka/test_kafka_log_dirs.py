@@ -13,40 +13,27 @@ from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from retentiond.kafka.interface import LogDir, LogDirs, Replica
 from retentiond.kafka.log_dirs import NOT_ALLOWED, NOT_YET, log_dirs
 from retentiond.model import Failure, TopicPartition
-from tests.support.builders.scripted_brokers import NO_ANSWER, Brokers, BrokersClient
+from tests.support.builders.scripted_brokers import NO_ANSWER, Brokers, BrokersClient, make
 
 NOT_AUTHORIZED = 29
 UNKNOWN_TOPIC = 3
 
-Result = DescribeLogDirsResponse.DescribeLogDirsResult
-Topic = Result.DescribeLogDirsTopic
-Partition = Topic.DescribeLogDirsPartition
-MetadataTopic = MetadataResponse.MetadataResponseTopic
 Assignment = Mapping[str, Sequence[Sequence[int]]]
 """By topic: the brokers of each of its partitions."""
 
 
 def directory(path: str, sizes: Mapping[tuple[str, int], int], **figures: Any) -> Any:
+    is_future = figures.pop("is_future_key", False)
     topics = [
-        Topic(
-            name=topic,
-            partitions=[
-                Partition(
-                    partition_index=number,
-                    partition_size=size,
-                    is_future_key=figures.get("is_future_key", False),
-                )
+        {
+            "name": topic,
+            "partitions": [
+                {"partition_index": number, "partition_size": size, "is_future_key": is_future}
             ],
-        )
+        }
         for (topic, number), size in sizes.items()
     ]
-    return Result(
-        log_dir=path,
-        topics=topics,
-        error_code=figures.get("error_code", 0),
-        total_bytes=figures.get("total_bytes", -1),
-        usable_bytes=figures.get("usable_bytes", -1),
-    )
+    return {"log_dir": path, "topics": topics, "total_bytes": -1, "usable_bytes": -1, **figures}
 
 
 @dataclass
@@ -73,40 +60,33 @@ class Cluster:
         answer = self.disks[node]
         if isinstance(answer, list):
             again = self.gone_meanwhile and self.looks.count(node) > 1
-            return DescribeLogDirsResponse(results=[] if again else answer)
+            return make(DescribeLogDirsResponse, results=[] if again else answer)
         return answer
 
     def _metadata(self, request: Any) -> Any:
-        brokers = [MetadataResponse.MetadataResponseBroker(node_id=node) for node in self.disks]
         if request.topics is None:
-            shown = {t: p for t, p in self.assigned.items() if t not in self.hidden}
-            return MetadataResponse(brokers=brokers, topics=[*map(_topic, shown.items())])
-        assert not request.allow_auto_topic_creation
-        now = self.assigned if self.later is None else self.later
-        return MetadataResponse(
-            brokers=brokers, topics=[self._named(each.name, now) for each in request.topics]
-        )
+            topics = [_topic(*each) for each in self.assigned.items() if each[0] not in self.hidden]
+        else:
+            assert not request.allow_auto_topic_creation
+            now = self.assigned if self.later is None else self.later
+            topics = [self._named(each.name, now) for each in request.topics]
+        brokers = [{"node_id": node} for node in self.disks]
+        return make(MetadataResponse, brokers=brokers, topics=topics)
 
     def _named(self, name: str, now: Assignment) -> Any:
         if name in self.hidden:
-            return MetadataTopic(name=name, error_code=NOT_AUTHORIZED, partitions=[])
+            return {"name": name, "error_code": NOT_AUTHORIZED, "partitions": []}
         if name not in now:
-            return MetadataTopic(name=name, error_code=UNKNOWN_TOPIC, partitions=[])
-        return _topic((name, now[name]))
+            return {"name": name, "error_code": UNKNOWN_TOPIC, "partitions": []}
+        return _topic(name, now[name])
 
 
-def _topic(topic: tuple[str, Sequence[Sequence[int]]]) -> Any:
-    name, partitions = topic
-    return MetadataTopic(
-        name=name,
-        error_code=0,
-        partitions=[
-            MetadataTopic.MetadataResponsePartition(
-                partition_index=number, replica_nodes=list(brokers)
-            )
-            for number, brokers in enumerate(partitions)
-        ],
-    )
+def _topic(name: str, partitions: Sequence[Sequence[int]]) -> Any:
+    replicas = [
+        {"partition_index": number, "replica_nodes": list(brokers)}
+        for number, brokers in enumerate(partitions)
+    ]
+    return {"name": name, "partitions": replicas}
 
 
 def orphans(found: LogDirs) -> dict[int, list[Replica]]:

@@ -19,19 +19,15 @@ from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from retentiond.kafka.log_dirs import TopicReplicas, read_replicas, read_retention_ms
 from retentiond.kafka.network_client import NetworkClient
 from retentiond.model import Failure
-from tests.support.builders.scripted_brokers import Brokers, BrokersClient
+from tests.support.builders.scripted_brokers import Brokers, BrokersClient, make
 
 TOPIC_ID = uuid.UUID(int=0xFB << 120)
 
 AS_PRINTED = "-wAAAAAAAAAAAAAAAAAAAA"
 
-Topic = MetadataResponse.MetadataResponseTopic
-Partition = Topic.MetadataResponsePartition
-Config = DescribeConfigsResponse.DescribeConfigsResult.DescribeConfigsResourceResult
 
-
-def topic(name: str, *, error_code: int = 0, **partitions: Any) -> Any:
-    return Topic(name=name, topic_id=TOPIC_ID, error_code=error_code, **partitions)
+def topics(*topics: dict[str, Any]) -> Any:
+    return make(MetadataResponse, topics=[{"topic_id": TOPIC_ID, **each} for each in topics])
 
 
 @pytest.fixture
@@ -74,12 +70,10 @@ def test_only_newer_clusters_tell_which_brokers_are_down(
 
 def test_every_live_broker_is_asked_for_each_topic_by_its_name(cluster: dict[str, Any]) -> None:
     partitions = [
-        Partition(partition_index=0, replica_nodes=[1, 2], error_code=0),
-        Partition(partition_index=1, replica_nodes=[2], error_code=5),
+        {"partition_index": 0, "replica_nodes": [1, 2]},
+        {"partition_index": 1, "replica_nodes": [2], "error_code": 5},
     ]
-    answer = MetadataResponse(
-        topics=[topic("orders", partitions=partitions), topic("gone", error_code=3)]
-    )
+    answer = topics({"name": "orders", "partitions": partitions}, {"name": "gone", "error_code": 3})
     brokers = metadata({1: answer, 2: RequestTimedOutError()})
     view = read_replicas(BrokersClient(brokers), ["orders", "gone"])
     assert view.cluster_id == "K"
@@ -100,7 +94,7 @@ def test_every_live_broker_is_asked_for_each_topic_by_its_name(cluster: dict[str
 
 
 def test_a_topic_that_may_not_be_seen_is_a_failure_and_not_absent(cluster: dict[str, Any]) -> None:
-    answer = MetadataResponse(topics=[topic("orders", error_code=29, partitions=[])])
+    answer = topics({"name": "orders", "error_code": 29, "partitions": []})
     view = read_replicas(BrokersClient(metadata({1: answer, 2: answer})), ["orders"])
     assert not isinstance(view.answers[1], Failure)
     found = view.answers[1]["orders"]
@@ -118,10 +112,10 @@ def test_a_principal_that_may_not_describe_the_cluster_is_told(
     assert not view.may_describe_cluster
 
 
-def retention(**values: str | None) -> int | Failure | None:
-    configs = [Config(name=f"log.retention.{unit}", value=value) for unit, value in values.items()]
-    result = DescribeConfigsResponse.DescribeConfigsResult(error_code=0, configs=configs)
-    return _retention(DescribeConfigsResponse(results=[result]))
+def retention(error_code: int = 0, **values: str | None) -> int | Failure | None:
+    configs = [{"name": f"log.retention.{unit}", "value": value} for unit, value in values.items()]
+    results = [{"error_code": error_code, "configs": configs}]
+    return _retention(make(DescribeConfigsResponse, results=results))
 
 
 def _retention(answer: Any) -> int | Failure | None:
@@ -149,5 +143,4 @@ def test_minus_one_is_unlimited() -> None:
 def test_a_broker_that_does_not_tell_is_a_failure() -> None:
     assert isinstance(retention(), Failure)
     assert isinstance(_retention(RequestTimedOutError()), Failure)
-    refused = DescribeConfigsResponse.DescribeConfigsResult(error_code=31, configs=[])
-    assert isinstance(_retention(DescribeConfigsResponse(results=[refused])), Failure)
+    assert isinstance(retention(error_code=31), Failure)

@@ -15,12 +15,9 @@ from retentiond.kafka import topics
 from retentiond.kafka.interface import NOT_ANSWERED, TopicConfig
 from retentiond.kafka.topics import KEYS, Leader, Leaders
 from retentiond.model import Failure, TopicPartition
-from tests.support.builders.scripted_brokers import Brokers, BrokersClient
+from tests.support.builders.scripted_brokers import Brokers, BrokersClient, make
 
 TOPIC_ID = uuid.UUID(bytes=bytes([0xFB, 0xFF] * 8))
-
-LEFT_OUT = ""
-"""A setting that the broker does not tell."""
 
 TEXTS = {
     "cleanup.policy": "compact, delete",
@@ -34,43 +31,37 @@ TEXTS = {
 
 
 def metadata(request: MetadataRequest, error: int = 0, *, left_out: str = "") -> Any:
-    topic = MetadataResponse.MetadataResponseTopic
-    partition = topic.MetadataResponsePartition
-    return MetadataResponse(
-        topics=[
-            topic(
-                name=asked.name,
-                topic_id=TOPIC_ID,
-                error_code=0 if asked.name == "orders" else error,
-                is_internal=False,
-                partitions=[
-                    partition(partition_index=number, leader_id=number, leader_epoch=5)
-                    for number in (2, 0, 1)
-                ],
-            )
-            for asked in request.topics
-            if asked.name != left_out
-        ]
-    )
+    partitions = [
+        {"partition_index": number, "leader_id": number, "leader_epoch": 5} for number in (2, 0, 1)
+    ]
+    topics = [
+        {
+            "name": asked.name,
+            "topic_id": TOPIC_ID,
+            "error_code": 0 if asked.name == "orders" else error,
+            "partitions": partitions,
+        }
+        for asked in request.topics
+        if asked.name != left_out
+    ]
+    return make(MetadataResponse, topics=topics)
 
 
-def configs(request: DescribeConfigsRequest, error: int = 0) -> Any:
-    result = DescribeConfigsResponse.DescribeConfigsResult
-    config = result.DescribeConfigsResourceResult
-    return DescribeConfigsResponse(
-        results=[
-            result(
-                resource_name=asked.resource_name,
-                error_code=0 if asked.resource_name == "orders" else error,
-                configs=[
-                    config(name=key, value=TEXTS[key])
-                    for key in asked.configuration_keys or ()
-                    if key != LEFT_OUT
-                ],
-            )
-            for asked in request.resources
-        ]
-    )
+def configs(request: DescribeConfigsRequest, error: int = 0, *, left_out: str = "") -> Any:
+    """Without the setting that is left out."""
+    results = [
+        {
+            "resource_name": asked.resource_name,
+            "error_code": 0 if asked.resource_name == "orders" else error,
+            "configs": [
+                {"name": key, "value": TEXTS[key]}
+                for key in asked.configuration_keys or ()
+                if key != left_out
+            ],
+        }
+        for asked in request.resources
+    ]
+    return make(DescribeConfigsResponse, results=results)
 
 
 def connection(answer: Callable[[Any], Any]) -> BrokersClient:
@@ -158,24 +149,20 @@ def test_a_topic_without_an_id_is_described_without_one(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("left_out", ["cleanup.policy", "retention.ms", "retention.bytes"])
-def test_a_config_without_what_decides_is_a_failure(
-    monkeypatch: pytest.MonkeyPatch, left_out: str
-) -> None:
-    monkeypatch.setitem(globals(), "LEFT_OUT", left_out)
+def test_a_config_without_what_decides_is_a_failure(left_out: str) -> None:
+    asked = connection(lambda request: configs(request, left_out=left_out))
 
-    found = topics.topic_configs(connection(configs), ["orders"])["orders"]
+    found = topics.topic_configs(asked, ["orders"])["orders"]
 
     assert isinstance(found, Failure)
     assert left_out in found.message
 
 
 @pytest.mark.parametrize("left_out", ["segment.bytes", "segment.ms", "file.delete.delay.ms"])
-def test_a_config_without_what_only_informs_is_one(
-    monkeypatch: pytest.MonkeyPatch, left_out: str
-) -> None:
-    monkeypatch.setitem(globals(), "LEFT_OUT", left_out)
+def test_a_config_without_what_only_informs_is_one(left_out: str) -> None:
+    asked = connection(lambda request: configs(request, left_out=left_out))
 
-    found = topics.topic_configs(connection(configs), ["orders"])["orders"]
+    found = topics.topic_configs(asked, ["orders"])["orders"]
 
     assert not isinstance(found, Failure)
     assert None in (found.segment_bytes, found.segment_ms, found.file_delete_delay_ms)

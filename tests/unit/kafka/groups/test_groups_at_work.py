@@ -25,9 +25,7 @@ from retentiond.kafka.groups.listing import (
 from retentiond.kafka.interface import OFFSETS_TOPIC
 from retentiond.kafka.network_client import NetworkClient
 from retentiond.kafka.wire.by_hand import LIST_OFFSETS_VERSION
-from tests.support.builders.scripted_brokers import Brokers, BrokersClient
-
-Group = OffsetFetchResponse.OffsetFetchResponseGroup
+from tests.support.builders.scripted_brokers import Brokers, BrokersClient, make
 
 COORDINATOR_LOAD_IN_PROGRESS = 14
 NOT_COORDINATOR = 16
@@ -56,12 +54,13 @@ class Leaders:
         if node in self.dead:
             return kp_errors.RequestTimedOutError("no answer")
         at_of = {name: coordinating_partition(name, len(LEADERS)) for name in asked(request)}
-        return OffsetFetchResponse(
+        return make(
+            OffsetFetchResponse,
             groups=[
-                Group(group_id=name, error_code=self.errors.get(at, 0), topics=[])
+                {"group_id": name, "error_code": self.errors.get(at, 0), "topics": []}
                 for name, at in at_of.items()
                 if at not in self.left_out
-            ]
+            ],
         )
 
 
@@ -155,14 +154,13 @@ def caught_up(answers: dict[int, Any]) -> tuple[Set[int], Brokers]:
         codes = answers.get(node or 0, {})
         if isinstance(codes, Exception):
             return codes
-        topic = ListOffsetsResponse.ListOffsetsTopicResponse
         partitions = [
-            topic.ListOffsetsPartitionResponse(partition_index=at, error_code=codes.get(at, 0))
+            {"partition_index": at, "error_code": codes.get(at, 0)}
             for at, leader in LEADERS.items()
             if leader == node and codes.get(at, 0) is not None
         ]
-        topics = [topic(name=OFFSETS_TOPIC, partitions=partitions)] if partitions else []
-        return ListOffsetsResponse(topics=topics)
+        topics = [{"name": OFFSETS_TOPIC, "partitions": partitions}] if partitions else []
+        return make(ListOffsetsResponse, topics=topics)
 
     brokers = Brokers(answer)
 

@@ -15,11 +15,7 @@ from retentiond.kafka.groups.coordinators import GROUPS_PER_OFFSET_FETCH, GroupC
 from retentiond.kafka.settings.properties import USUAL_IN_FLIGHT
 from retentiond.kafka.wire.named_offsets import NamedOffsetFetchRequest
 from retentiond.model import Commit, Failure, TopicPartition
-from tests.support.builders.scripted_brokers import Brokers, BrokersClient, found, names
-
-Group = OffsetFetchResponse.OffsetFetchResponseGroup
-Topic = Group.OffsetFetchResponseTopics
-Partition = Topic.OffsetFetchResponsePartitions
+from tests.support.builders.scripted_brokers import Brokers, BrokersClient, found, make, names
 
 NOT_COORDINATOR = 16
 GROUP_AUTHORIZATION_FAILED = 30
@@ -27,12 +23,12 @@ UNSTABLE_OFFSET_COMMIT = 88
 
 
 def partition(number: int, offset: int, error_code: int = 0) -> Any:
-    return Partition(partition_index=number, committed_offset=offset, error_code=error_code)
+    return {"partition_index": number, "committed_offset": offset, "error_code": error_code}
 
 
 def group(name: str, *partitions: Any, error_code: int = 0) -> Any:
-    topics = [Topic(name="orders", partitions=list(partitions))] if partitions else []
-    return Group(group_id=name, error_code=error_code, topics=topics)
+    topics = [{"name": "orders", "partitions": list(partitions)}] if partitions else []
+    return {"group_id": name, "error_code": error_code, "topics": topics}
 
 
 def asked(request: Any) -> list[str]:
@@ -61,7 +57,7 @@ class Coordinators:
         if self.spoilt_by in asked(request):
             return kp_errors.KafkaProtocolError("unable to decode")
         rows = [self.special.get(name, group(name, partition(0, 7))) for name in asked(request)]
-        answer = OffsetFetchResponse(groups=[row for row in rows if row is not None])
+        answer = make(OffsetFetchResponse, groups=[row for row in rows if row is not None])
         answer.API_VERSION = 8
         return answer
 
@@ -151,7 +147,8 @@ def test_a_coordinator_that_has_just_moved_is_found_by_asking_again() -> None:
     def answer(request: Any, node: int | None) -> Any:
         if isinstance(request, OffsetFetchRequest) and node == 1:
             coordinators.nodes["billing"] = 2
-            moved = OffsetFetchResponse(groups=[group("billing", error_code=NOT_COORDINATOR)])
+            refused = group("billing", error_code=NOT_COORDINATOR)
+            moved = make(OffsetFetchResponse, groups=[refused])
             moved.API_VERSION = 8
             return moved
         return coordinators(request, node)

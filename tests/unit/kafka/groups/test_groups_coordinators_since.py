@@ -17,9 +17,7 @@ from kafka.protocol.metadata import MetadataResponse
 
 from retentiond.kafka.groups.listing import coordinator_state, coordinators_since
 from retentiond.kafka.interface import OFFSETS_TOPIC, CoordinatorState
-from tests.support.builders.scripted_brokers import Brokers, BrokersClient
-
-Topic = MetadataResponse.MetadataResponseTopic
+from tests.support.builders.scripted_brokers import Brokers, BrokersClient, make
 
 
 def brokers(epoch: int, error_code: int = 0, seen_from: int = 0) -> Brokers:
@@ -29,25 +27,21 @@ def brokers(epoch: int, error_code: int = 0, seen_from: int = 0) -> Brokers:
 
     def answer(request: Any, _node: int | None) -> Any:
         if isinstance(request, OffsetFetchRequest):
-            groups = [
-                OffsetFetchResponse.OffsetFetchResponseGroup(group_id=each.group_id, topics=[])
-                for each in request.groups
-            ]
-            response = OffsetFetchResponse(groups=groups)
+            groups = [{"group_id": each.group_id, "topics": []} for each in request.groups]
+            response = make(OffsetFetchResponse, groups=groups)
             response.API_VERSION = 8
             return response
         if isinstance(request, ListOffsetsRequest):
-            topic = ListOffsetsResponse.ListOffsetsTopicResponse
-            end = topic.ListOffsetsPartitionResponse(partition_index=0, error_code=error_code)
-            return ListOffsetsResponse(topics=[topic(name=OFFSETS_TOPIC, partitions=[end])])
-        partition = Topic.MetadataResponsePartition(
-            partition_index=0, leader_id=1, leader_epoch=epoch
-        )
+            end = {"partition_index": 0, "error_code": error_code}
+            topics = [{"name": OFFSETS_TOPIC, "partitions": [end]}]
+            return make(ListOffsetsResponse, topics=topics)
+        partition = {"partition_index": 0, "leader_id": 1, "leader_epoch": epoch}
         partitions = [partition] if next(seen) >= seen_from else []
-        return MetadataResponse(
-            brokers=[MetadataResponse.MetadataResponseBroker(node_id=1, host="h", port=1)],
+        return make(
+            MetadataResponse,
+            brokers=[{"node_id": 1, "host": "h", "port": 1}],
             cluster_id="one",
-            topics=[Topic(name=OFFSETS_TOPIC, error_code=0, partitions=partitions)],
+            topics=[{"name": OFFSETS_TOPIC, "partitions": partitions}],
         )
 
     return Brokers(answer, nodes=[1])

@@ -21,15 +21,13 @@ from retentiond.kafka.wire import (
     StreamsGroupDescribeResponse,
 )
 from retentiond.model import Commit, Failure, GroupKind
-from tests.support.builders.scripted_brokers import Brokers, BrokersClient, found, names
+from tests.support.builders.scripted_brokers import Brokers, BrokersClient, found, make, names
 
 GROUP_AUTHORIZATION_FAILED = 30
 UNKNOWN_TOPIC_OR_PARTITION = 3
 COORDINATOR_NOT_AVAILABLE = 15
 
-Share: Any = ShareGroupDescribeResponse.DescribedGroup
-Streams: Any = StreamsGroupDescribeResponse.DescribedGroup
-Offsets: Any = DescribeShareGroupOffsetsResponse.DescribeShareGroupOffsetsResponseGroup
+Message = dict[str, Any]
 Answer = Callable[[Any], Any]
 
 
@@ -49,24 +47,17 @@ def connected(answer: Answer, node_of: Callable[[str], int] = lambda _: 1) -> Br
 # Share-partition start offsets (KIP-932)
 
 
-def partition(index: int, start_offset: int, error_code: int = 0) -> Any:
-    topic = Offsets.DescribeShareGroupOffsetsResponseTopic
-    return topic.DescribeShareGroupOffsetsResponsePartition(
-        partition_index=index, start_offset=start_offset, error_code=error_code
-    )
+def partition(index: int, start_offset: int, error_code: int = 0) -> Message:
+    return {"partition_index": index, "start_offset": start_offset, "error_code": error_code}
 
 
-def with_offsets(group: str, *partitions: Any, topic: str = "orders", error_code: int = 0) -> Any:
-    topics = [
-        Offsets.DescribeShareGroupOffsetsResponseTopic(
-            topic_name=topic, partitions=list(partitions)
-        )
-    ]
-    return Offsets(group_id=group, topics=topics, error_code=error_code)
+def with_offsets(group: str, *partitions: Message, error_code: int = 0) -> Message:
+    topics = [{"topic_name": "orders", "partitions": list(partitions)}]
+    return {"group_id": group, "topics": topics, "error_code": error_code}
 
 
-def offsets_of(*groups: Any, asked: Sequence[str]) -> Mapping[str, Any]:
-    answer = DescribeShareGroupOffsetsResponse(groups=list(groups))
+def offsets_of(*groups: Message, asked: Sequence[str]) -> Mapping[str, Any]:
+    answer = make(DescribeShareGroupOffsetsResponse, groups=list(groups))
     return share_offsets(connected(lambda _: answer), asked)
 
 
@@ -104,21 +95,13 @@ def test_a_group_that_is_left_out_of_the_answer_is_a_failure() -> None:
     assert answers["t"] == [Commit("orders", 0, 4, 0)]
 
 
-def test_without_share_groups_nobody_is_asked() -> None:
-    def nobody(_: Any) -> Any:
-        raise AssertionError
-
-    assert share_offsets(connected(nobody), []) == {}
-
-
 def test_all_topics_of_each_group_are_asked_for() -> None:
     requests: list[Any] = []
 
     def answer(request: Any) -> Any:
         requests.append(request)
-        return DescribeShareGroupOffsetsResponse(
-            groups=[with_offsets(each.group_id, partition(0, 1)) for each in request.groups]
-        )
+        groups = [with_offsets(each.group_id, partition(0, 1)) for each in request.groups]
+        return make(DescribeShareGroupOffsetsResponse, groups=groups)
 
     asked = names("s", range(110))
     assert set(share_offsets(connected(answer), asked)) == set(asked)
@@ -135,9 +118,8 @@ def test_a_batch_that_fails_is_asked_again_group_by_group() -> None:
         asked = [each.group_id for each in request.groups]
         if "poison" in asked:
             return kp_errors.KafkaConnectionError("cut")
-        return DescribeShareGroupOffsetsResponse(
-            groups=[with_offsets(each, partition(0, 1)) for each in asked]
-        )
+        groups = [with_offsets(each, partition(0, 1)) for each in asked]
+        return make(DescribeShareGroupOffsetsResponse, groups=groups)
 
     answers = share_offsets(connected(answer), ["s", "poison", "t"])
     assert isinstance(answers["poison"], Failure)
@@ -153,7 +135,7 @@ def test_a_broker_that_does_not_know_the_request_makes_each_group_a_failure() ->
 
 
 def test_a_group_without_a_coordinator_is_a_failure_and_touches_no_other() -> None:
-    answer = DescribeShareGroupOffsetsResponse(groups=[with_offsets("t", partition(0, 4))])
+    answer = make(DescribeShareGroupOffsetsResponse, groups=[with_offsets("t", partition(0, 4))])
     connection = connected(
         lambda _: answer, lambda group: -COORDINATOR_NOT_AVAILABLE if group == "s" else 1
     )
@@ -166,80 +148,66 @@ def test_a_group_without_a_coordinator_is_a_failure_and_touches_no_other() -> No
 # Members
 
 
-def members(kind: GroupKind, response: Any, *asked: str) -> Mapping[str, GroupMembers | Failure]:
-    expected = {
-        GroupKind.SHARE: ShareGroupDescribeRequest,
-        GroupKind.STREAMS: StreamsGroupDescribeRequest,
-    }
+DESCRIBE = {
+    GroupKind.SHARE: (ShareGroupDescribeRequest, ShareGroupDescribeResponse),
+    GroupKind.STREAMS: (StreamsGroupDescribeRequest, StreamsGroupDescribeResponse),
+}
+
+
+def members(
+    kind: GroupKind, groups: list[Message], *asked: str
+) -> Mapping[str, GroupMembers | Failure]:
+    request_type, response_type = DESCRIBE[kind]
 
     def answer(request: Any) -> Any:
-        assert isinstance(request, expected[kind])
-        return response
+        assert isinstance(request, request_type)
+        return make(response_type, groups=groups)
 
     listed = [ListedGroup(group, kind, "Stable", kind.value) for group in asked]
     return module.members(connected(answer), listed)
 
 
-def sharing(group: str, *members: Any, error_code: int = 0) -> Any:
-    return Share(group_id=group, members=list(members), error_code=error_code)
-
-
-def sharer(subscribed: Sequence[str] = (), assigned: Sequence[str] = ()) -> Any:
-    assignment = Share.Member.Assignment(
-        topic_partitions=[
-            Share.Member.Assignment.TopicPartitions(topic_name=topic, partitions=[0])
-            for topic in assigned
-        ]
-    )
-    return Share.Member(
-        member_id="m", subscribed_topic_names=list(subscribed), assignment=assignment
-    )
+def sharer(subscribed: Sequence[str], assigned: Sequence[str] = ()) -> Message:
+    parts = [{"topic_name": topic, "partitions": [0]} for topic in assigned]
+    return {
+        "member_id": "m",
+        "subscribed_topic_names": list(subscribed),
+        "assignment": {"topic_partitions": parts},
+    }
 
 
 def test_what_members_of_a_share_group_subscribe_to_and_are_assigned_counts() -> None:
-    response = ShareGroupDescribeResponse(
-        groups=[sharing("s", sharer(["orders"]), sharer(["clicks"], assigned=["views"]))]
-    )
-    assert members(GroupKind.SHARE, response, "s") == {
+    described = {"group_id": "s", "members": [sharer(["orders"]), sharer(["clicks"], ["views"])]}
+    assert members(GroupKind.SHARE, [described], "s") == {
         "s": GroupMembers(frozenset({"orders", "clicks", "views"}))
     }
 
 
-def streaming(group: str, *parts: Any, error_code: int = 0) -> Any:
-    topology = Streams.Topology(epoch=1, subtopologies=list(parts))
-    return Streams(
-        group_id=group,
-        group_state="Empty",
-        topology=topology,
-        members=[],
-        error_code=error_code,
-    )
+def streaming(*parts: Message) -> Message:
+    return {
+        "group_id": "w",
+        "group_state": "Empty",
+        "topology": {"epoch": 1, "subtopologies": list(parts)},
+        "members": [],
+    }
 
 
-def part(
-    sources: Sequence[str] = (), repartitions: Sequence[str] = (), changelogs: Sequence[str] = ()
-) -> Any:
-    info = Streams.Topology.Subtopology.TopicInfo
-    return Streams.Topology.Subtopology(
-        subtopology_id="0",
-        source_topics=list(sources),
-        repartition_sink_topics=["sunk"],
-        repartition_source_topics=[info(name=name) for name in repartitions],
-        state_changelog_topics=[info(name=name) for name in changelogs],
-    )
+def part(sources: list[str], repartition: str = "", changelog: str = "") -> Message:
+    return {
+        "subtopology_id": "0",
+        "source_topics": sources,
+        "repartition_sink_topics": ["sunk"],
+        "repartition_source_topics": [{"name": repartition}] if repartition else [],
+        "state_changelog_topics": [{"name": changelog}] if changelog else [],
+    }
 
 
 def test_a_streams_group_reads_its_sources_its_repartitions_and_its_changelogs() -> None:
-    response = StreamsGroupDescribeResponse(
-        groups=[
-            streaming(
-                "w",
-                part(["orders"], changelogs=["w-store-changelog"]),
-                part(["clicks"], repartitions=["w-by-key-repartition"]),
-            )
-        ]
+    described = streaming(
+        part(["orders"], changelog="w-store-changelog"),
+        part(["clicks"], repartition="w-by-key-repartition"),
     )
-    assert members(GroupKind.STREAMS, response, "w") == {
+    assert members(GroupKind.STREAMS, [described], "w") == {
         "w": GroupMembers(
             frozenset({"orders", "clicks", "w-store-changelog", "w-by-key-repartition"}),
             changelogs=frozenset({"w-store-changelog"}),
@@ -248,39 +216,31 @@ def test_a_streams_group_reads_its_sources_its_repartitions_and_its_changelogs()
 
 
 def test_a_source_that_a_streams_group_restores_from_is_a_changelog_too() -> None:
-    response = StreamsGroupDescribeResponse(
-        groups=[streaming("w", part(["orders"], changelogs=["orders"]))]
-    )
-    assert members(GroupKind.STREAMS, response, "w") == {
+    described = streaming(part(["orders"], changelog="orders"))
+    assert members(GroupKind.STREAMS, [described], "w") == {
         "w": GroupMembers(frozenset({"orders"}), changelogs=frozenset({"orders"}))
     }
 
 
-@pytest.mark.parametrize("topology", [None, Streams.Topology(epoch=1, subtopologies=None)])
+@pytest.mark.parametrize("topology", [None, {"epoch": 1, "subtopologies": None}])
 def test_a_streams_group_whose_topology_is_not_known_yet_is_a_failure(topology: Any) -> None:
-    response = StreamsGroupDescribeResponse(
-        groups=[Streams(group_id="w", group_state="Empty", topology=topology, members=[])]
-    )
-    answer = members(GroupKind.STREAMS, response, "w")["w"]
+    answer = members(GroupKind.STREAMS, [streaming() | {"topology": topology}], "w")["w"]
     assert isinstance(answer, Failure)
     assert answer.code == "TOPOLOGY_HIDDEN"
 
 
-@pytest.mark.parametrize("kind", [GroupKind.SHARE, GroupKind.STREAMS])
+@pytest.mark.parametrize(
+    ("kind", "described"),
+    [
+        (GroupKind.SHARE, {"members": [sharer(["orders"])]}),
+        (GroupKind.STREAMS, streaming(part(["orders"]))),
+    ],
+)
 def test_a_group_that_may_not_be_described_is_a_failure_and_touches_no_other(
-    kind: GroupKind,
+    kind: GroupKind, described: Message
 ) -> None:
-    refused = GROUP_AUTHORIZATION_FAILED
-    response = (
-        ShareGroupDescribeResponse(
-            groups=[sharing("a", error_code=refused), sharing("b", sharer(["orders"]))]
-        )
-        if kind is GroupKind.SHARE
-        else StreamsGroupDescribeResponse(
-            groups=[streaming("a", error_code=refused), streaming("b", part(["orders"]))]
-        )
-    )
-    answers = members(kind, response, "a", "b", "left-out")
+    refused = {"group_id": "a", "error_code": GROUP_AUTHORIZATION_FAILED}
+    answers = members(kind, [refused, described | {"group_id": "b"}], "a", "b", "left-out")
     assert isinstance(answers["a"], Failure)
     assert answers["b"] == GroupMembers(frozenset({"orders"}))
     assert answers["left-out"] == NOT_ANSWERED

@@ -15,15 +15,11 @@ from retentiond.kafka.groups.coordinators import commits
 from retentiond.kafka.groups.listing import list_groups
 from retentiond.kafka.network_client import METADATA_FRESH_S
 from retentiond.model import Commit
-from tests.support.builders.scripted_brokers import Brokers, BrokersClient, found
+from tests.support.builders.scripted_brokers import Brokers, BrokersClient, found, make
 
 NOT_COORDINATOR = 16
 
 SEVEN = [Commit("orders", 0, 7)]
-
-Group = OffsetFetchResponse.OffsetFetchResponseGroup
-Topic = Group.OffsetFetchResponseTopics
-Partition = Topic.OffsetFetchResponsePartitions
 
 
 class Cluster:
@@ -43,28 +39,25 @@ class Cluster:
 
     def _answer(self, request: Any, node: int | None) -> Any:
         if isinstance(request, MetadataRequest):
-            broker = MetadataResponse.MetadataResponseBroker
-            brokers = [broker(node_id=each, host="h", port=1) for each in (1, 2)]
-            return MetadataResponse(brokers=brokers, topics=[])
+            brokers = [{"node_id": each, "host": "h", "port": 1} for each in (1, 2)]
+            return make(MetadataResponse, brokers=brokers, topics=[])
         if isinstance(request, ListGroupsRequest):
-            group = ListGroupsResponse.ListedGroup
             by_group = [*self.coordinators.items(), *self.still_lists.items()]
-            listed = [group(group_id=name) for name, at in by_group if at == node]
-            return ListGroupsResponse(groups=listed)
+            listed = [{"group_id": name} for name, at in by_group if at == node]
+            return make(ListGroupsResponse, groups=listed)
         if isinstance(request, FindCoordinatorRequest):
             return found(request, lambda key: self.coordinators[key])
-        answer = OffsetFetchResponse(
-            groups=[self._commits(each.group_id, node) for each in request.groups]
-        )
+        groups = [self._commits(each.group_id, node) for each in request.groups]
+        answer = make(OffsetFetchResponse, groups=groups)
         answer.API_VERSION = 8
         return answer
 
     def _commits(self, group: str, node: int | None) -> Any:
         is_stale = self.still_lists.get(group) == node
         if self.coordinators[group] != node and not is_stale:
-            return Group(group_id=group, error_code=NOT_COORDINATOR)
-        partition = Partition(partition_index=0, committed_offset=9 if is_stale else 7)
-        return Group(group_id=group, topics=[Topic(name="orders", partitions=[partition])])
+            return {"group_id": group, "error_code": NOT_COORDINATOR}
+        partition = {"partition_index": 0, "committed_offset": 9 if is_stale else 7}
+        return {"group_id": group, "topics": [{"name": "orders", "partitions": [partition]}]}
 
 
 @pytest.fixture

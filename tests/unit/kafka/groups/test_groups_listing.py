@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import kafka.errors as kp_errors
@@ -24,32 +24,23 @@ from retentiond.kafka.groups import members as module
 from retentiond.kafka.interface import NOT_ANSWERED, GroupMembers, ListedGroup
 from retentiond.kafka.settings.properties import USUAL_IN_FLIGHT
 from retentiond.model import Failure, GroupKind
-from tests.support.builders.scripted_brokers import Brokers, BrokersClient, found, names
+from tests.support.builders.scripted_brokers import Brokers, BrokersClient, found, make, names
 
 COORDINATOR_LOAD_IN_PROGRESS = 14
 
-Described = DescribeGroupsResponse.DescribedGroup
+Message = dict[str, Any]
 
 
 def listed(*groups: str, kind: str = "Classic") -> Any:
-    return ListGroupsResponse(
-        groups=[
-            ListGroupsResponse.ListedGroup(
-                group_id=group, protocol_type="consumer", group_state="Stable", group_type=kind
-            )
-            for group in groups
-        ]
-    )
+    of_kind = {"protocol_type": "consumer", "group_state": "Stable", "group_type": kind}
+    return make(ListGroupsResponse, groups=[{"group_id": each, **of_kind} for each in groups])
 
 
 def listing(by_node: Mapping[int, Any]) -> dict[str, ListedGroup]:
     def answer(request: Any, node: int | None) -> Any:
         if isinstance(request, MetadataRequest):
-            brokers = [
-                MetadataResponse.MetadataResponseBroker(node_id=each, host="h", port=1)
-                for each in by_node
-            ]
-            return MetadataResponse(brokers=brokers, topics=[])
+            brokers = [{"node_id": each, "host": "h", "port": 1} for each in by_node]
+            return make(MetadataResponse, brokers=brokers, topics=[])
         assert isinstance(request, ListGroupsRequest)
         assert node is not None
         return by_node[node]
@@ -77,9 +68,10 @@ def test_every_broker_of_todays_metadata_is_asked_for_its_groups() -> None:
     "answer",
     [
         ListGroupsResponse(error_code=COORDINATOR_LOAD_IN_PROGRESS),
-        ListGroupsResponse(
+        make(
+            ListGroupsResponse,
             error_code=COORDINATOR_LOAD_IN_PROGRESS,
-            groups=[ListGroupsResponse.ListedGroup(group_id="search")],
+            groups=[{"group_id": "search"}],
         ),
         kp_errors.KafkaConnectionError("gone"),
         kp_errors.NodeNotReadyError("2"),
@@ -90,11 +82,6 @@ def test_a_broker_that_does_not_list_all_of_its_groups_fails_the_listing(answer:
         listing({1: listed("billing"), 2: answer})
 
 
-@pytest.mark.parametrize("kind", ["Classic", "Consumer", "Streams", "Share"])
-def test_a_group_keeps_its_kind(kind: str) -> None:
-    assert listing({1: listed("billing", kind=kind)})["billing"].kind == kind.lower()
-
-
 def test_a_group_of_a_kind_that_is_yet_to_be_invented_is_listed_as_unknown() -> None:
     assert listing({1: listed("billing", kind="Quantum")})["billing"].kind is GroupKind.UNKNOWN
 
@@ -103,41 +90,30 @@ def test_a_group_of_a_broker_that_tells_no_kind_is_a_classic_one() -> None:
     assert listing({1: listed("billing", kind="")})["billing"].kind is GroupKind.CLASSIC
 
 
-def member(*topics: str, metadata: bytes | None = None, assignment: bytes = b"") -> Any:
+def member(*topics: str, metadata: bytes | None = None, assignment: bytes = b"") -> Message:
     if metadata is None:
         subscription = ConsumerProtocolSubscription(topics=list(topics), user_data=b"")
         metadata = subscription.encode(version=0)
-    return Described.DescribedGroupMember(
-        member_id="m", member_metadata=metadata, member_assignment=assignment
-    )
+    return {"member_id": "m", "member_metadata": metadata, "member_assignment": assignment}
 
 
-def members(*described: Any) -> Mapping[str, GroupMembers | Failure]:
+def classic(groups: Iterable[str]) -> list[ListedGroup]:
+    return [ListedGroup(each, GroupKind.CLASSIC, "Stable", "consumer") for each in groups]
+
+
+def members(*described: Message, asked: Iterable[str] = ()) -> Mapping[str, GroupMembers | Failure]:
     def answer(request: Any, node: int | None) -> Any:
         if isinstance(request, FindCoordinatorRequest):
             return found(request, lambda _: 1)
-        return DescribeGroupsResponse(groups=list(described))
+        return make(DescribeGroupsResponse, groups=list(described))
 
-    asked = [
-        ListedGroup(each.group_id, GroupKind.CLASSIC, "Stable", "consumer") for each in described
-    ]
-    return module.members(BrokersClient(Brokers(answer)), asked)
+    groups = classic(asked or [each["group_id"] for each in described])
+    return module.members(BrokersClient(Brokers(answer)), groups)
 
 
-def described(
-    group: str,
-    *members: Any,
-    error_code: int = 0,
-    protocol: str = "consumer",
-    state: str = "Stable",
-) -> Any:
-    return Described(
-        group_id=group,
-        group_state=state,
-        protocol_type=protocol,
-        members=list(members),
-        error_code=error_code,
-    )
+def described(group: str, *members: Message, **more: Any) -> Message:
+    usual = {"group_state": "Stable", "protocol_type": "consumer", "error_code": 0}
+    return {"group_id": group, "members": list(members), **usual, **more}
 
 
 def test_the_topics_of_all_members_are_read() -> None:
@@ -211,30 +187,27 @@ def test_a_group_that_may_not_be_described_fails_alone() -> None:
 
 
 def test_a_group_with_a_protocol_of_its_own_reads_by_its_commits_alone() -> None:
-    connect = described("connect", member(metadata=b"\x01\x02"), protocol="connect")
+    connect = described("connect", member(metadata=b"\x01\x02"), protocol_type="connect")
     assert members(connect) == {"connect": GroupMembers(frozenset())}
 
 
 @pytest.mark.parametrize("state", ["Dead", "Stable", "PreparingRebalance", "Assigning", ""])
 def test_a_listed_group_that_is_described_without_members_is_a_failure(state: str) -> None:
-    answers = members(described("billing", state=state), described("search", member("clicks")))
+    answers = members(
+        described("billing", group_state=state), described("search", member("clicks"))
+    )
     assert answers["billing"] == module.NOT_OF_ITS_KIND
     assert answers["search"] == GroupMembers(frozenset({"clicks"}))
 
 
 def test_a_group_that_has_lost_its_members_since_it_was_listed_reads_nothing() -> None:
-    assert members(described("billing", state="Empty")) == {"billing": GroupMembers(frozenset())}
+    assert members(described("billing", group_state="Empty")) == {
+        "billing": GroupMembers(frozenset())
+    }
 
 
 def test_groups_that_the_coordinator_leaves_out_are_failures() -> None:
-    def answer(request: Any, node: int | None) -> Any:
-        if isinstance(request, FindCoordinatorRequest):
-            return found(request, lambda _: 1)
-        return DescribeGroupsResponse(groups=[])
-
-    asked = ListedGroup("billing", GroupKind.CLASSIC, "Stable", "consumer")
-    answers = module.members(BrokersClient(Brokers(answer)), [asked])
-    assert answers == {"billing": NOT_ANSWERED}
+    assert members(asked=["billing"]) == {"billing": NOT_ANSWERED}
 
 
 def test_never_more_than_a_few_descriptions_wait_for_one_broker(
@@ -246,12 +219,9 @@ def test_never_more_than_a_few_descriptions_wait_for_one_broker(
         if isinstance(request, FindCoordinatorRequest):
             return found(request, lambda _: 1)
         assert isinstance(request, DescribeGroupsRequest)
-        return DescribeGroupsResponse(groups=[described(*request.groups, member("orders"))])
+        return make(DescribeGroupsResponse, groups=[described(*request.groups, member("orders"))])
 
     brokers = Brokers(answer)
-    asked = [
-        ListedGroup(name, GroupKind.CLASSIC, "Stable", "consumer")
-        for name in names("group", range(40))
-    ]
+    asked = classic(names("group", range(40)))
     assert len(module.members(BrokersClient(brokers), asked)) == 40
     assert brokers.most_in_flight[1] == USUAL_IN_FLIGHT

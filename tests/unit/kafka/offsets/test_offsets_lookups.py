@@ -17,7 +17,7 @@ from retentiond.kafka.offsets.lookups import Offsets
 from retentiond.kafka.topics import Leaders
 from retentiond.kafka.wire.by_hand import LIST_OFFSETS_VERSION
 from retentiond.model import Failure, TopicPartition
-from tests.support.builders.scripted_brokers import Brokers, BrokersClient
+from tests.support.builders.scripted_brokers import Brokers, BrokersClient, make
 
 LED = {
     TopicPartition("orders", 0): (1, 5),
@@ -30,30 +30,19 @@ Led = Mapping[TopicPartition, tuple[int, int]]
 
 
 def metadata(request: MetadataRequest, led: Led) -> Any:
-    names = [topic.name for topic in request.topics]
-    topic, partition = (
-        MetadataResponse.MetadataResponseTopic,
-        MetadataResponse.MetadataResponseTopic.MetadataResponsePartition,
-    )
-    return MetadataResponse(
-        topics=[
-            topic(
-                name=name,
-                error_code=0 if any(at.topic == name for at in led) else 3,
-                partitions=[
-                    partition(
-                        error_code=0,
-                        partition_index=at.partition,
-                        leader_id=node,
-                        leader_epoch=epoch,
-                    )
-                    for at, (node, epoch) in led.items()
-                    if at.topic == name
-                ],
-            )
-            for name in names
+    partitions = {
+        topic.name: [
+            {"partition_index": at.partition, "leader_id": node, "leader_epoch": epoch}
+            for at, (node, epoch) in led.items()
+            if at.topic == topic.name
         ]
-    )
+        for topic in request.topics
+    }
+    topics = [
+        {"name": name, "error_code": 0 if of else 3, "partitions": of}
+        for name, of in partitions.items()
+    ]
+    return make(MetadataResponse, topics=topics)
 
 
 def offset_of(at: TopicPartition, node: int) -> int:
@@ -67,28 +56,21 @@ def answered(
     offset: Callable[[TopicPartition, int], int] = offset_of,
 ) -> Any:
     """In another order than asked, as Kafka may."""
-    topic, partition = (
-        ListOffsetsResponse.ListOffsetsTopicResponse,
-        ListOffsetsResponse.ListOffsetsTopicResponse.ListOffsetsPartitionResponse,
-    )
-    return ListOffsetsResponse(
-        topics=[
-            topic(
-                name=asked.name,
-                partitions=[
-                    partition(
-                        partition_index=each.partition_index,
-                        error_code=(errors or {}).get(at, 0),
-                        offset=offset(at, node),
-                        timestamp=each.timestamp,
-                    )
-                    for each in reversed(asked.partitions)
-                    for at in [TopicPartition(asked.name, each.partition_index)]
-                ],
-            )
-            for asked in reversed(request.topics)
-        ]
-    )
+
+    def told(topic: str, each: Any) -> dict[str, Any]:
+        at = TopicPartition(topic, each.partition_index)
+        return {
+            "partition_index": at.partition,
+            "error_code": (errors or {}).get(at, 0),
+            "offset": offset(at, node),
+            "timestamp": each.timestamp,
+        }
+
+    topics = [
+        {"name": topic.name, "partitions": [told(topic.name, it) for it in topic.partitions[::-1]]}
+        for topic in reversed(request.topics)
+    ]
+    return make(ListOffsetsResponse, topics=topics)
 
 
 def decoded(request: Any) -> ListOffsetsRequest:
@@ -317,14 +299,6 @@ def test_a_time_goes_out_as_it_is_and_no_young_record_is_none() -> None:
     stamps = {at: stamp for _, each in asked(brokers) for at, (_, stamp) in each.items()}
     assert {at: stamp for _, each in asked(brokers)[:2] for at, (_, stamp) in each.items()} == times
     assert set(stamps.values()) == {-3}
-
-
-def test_asked_about_nothing_it_sends_nothing() -> None:
-    client, brokers = cluster()
-
-    assert client.offsets([], OffsetBound.LOG_START) == {}
-    assert client.offsets_at({}) == {}
-    assert brokers.requests == []
 
 
 def test_of_topics_that_are_not_listed_any_more_nothing_is_remembered() -> None:
