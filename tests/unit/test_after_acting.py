@@ -143,14 +143,6 @@ def test_what_an_earlier_deletion_will_free_is_not_predicted_again(run: Run) -> 
     assert report.plan.rows[0].predicted_bytes == pytest.approx(2 * 2000, rel=0.1)
 
 
-def test_deletions_that_were_awaited_together_are_settled_together(run: Run) -> None:
-    run.cycle(40)
-    run.cycle(60)
-    run.kafka.check()
-    assert run.cycle(60).disk.freed_bytes == {"orders": 12_000}
-    assert [freed for _, freed in run.audited()] == [8000, 4000]
-
-
 def test_where_the_disks_can_not_be_read_it_deletes_all_the_same_and_knows_no_bytes(
     run: Run,
 ) -> None:
@@ -219,18 +211,6 @@ def test_a_dry_run_awaits_nothing(run: Run) -> None:
     run.config = run.config.model_copy(update={"dry_run": True})
     assert run.cycle(40).answers.frees.local == 8000
     assert read_kept(run.state_dir).awaited == ()
-
-
-def test_an_overdue_retention_is_told_once_the_log_start_has_stood_for_long(run: Run) -> None:
-    week_ms = 7 * 24 * 3_600_000
-    run.kafka.advance(2 * week_ms)
-    reports = [run.plan(0)]
-    for _ in range(4):
-        run.kafka.advance(5 * 60_000)
-        reports.append(run.cycle(0))
-    assert [len(each.disk.stuck) for each in reports] == [0, 0, 0, 0, 1]
-    (stuck,) = reports[-1].disk.stuck_at(AT)
-    assert "older than the topic's retention.ms" in stuck.sentence
 
 
 def test_a_cycle_that_is_to_end_does_not_look_for_what_is_stuck(

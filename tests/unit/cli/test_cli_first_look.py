@@ -167,18 +167,6 @@ def test_of_very_many_topics_the_first_hundred_are_shown(
     assert "11,700 of 24,700 records in 130 of 130 topics" in text
 
 
-@pytest.mark.parametrize("no_color", [True, False])
-def test_colours_are_for_terminals_that_want_them(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, no_color: bool
-) -> None:
-    assert "\x1b" not in shown(capsys)
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("TERM", "xterm-256color")
-    if no_color:
-        monkeypatch.setenv("NO_COLOR", "1")
-    assert ("\x1b[32m" in shown(capsys)) is not no_color
-
-
 def test_json_has_the_plan_its_topics_and_the_total(
     capsys: pytest.CaptureFixture[str], golden: Golden
 ) -> None:

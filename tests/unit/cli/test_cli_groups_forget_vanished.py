@@ -6,12 +6,10 @@ import io
 import time
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from prometheus_client.registry import CollectorRegistry
 
 from retentiond.errors import StateError
 from retentiond.memory.readers import GroupOnTopic, ReaderName, RememberedReader
@@ -19,12 +17,7 @@ from retentiond.model import GroupKind
 from retentiond.state.groups import GroupMemory
 from retentiond.state.groups_lookup import recall
 from retentiond.state.operator_actions import actions_in
-from retentiond.tell.metrics.registry import Metrics
-from retentiond.tell.report import group_states
-from tests.support import oracle
-from tests.support.builders.gather_worlds import healthy
-from tests.support.builders.group_memories import add_readers, cycle
-from tests.support.builders.reports import report
+from tests.support.builders.group_memories import add_readers
 from tests.unit.cli.conftest import CONFIG, Command
 
 DAY_MS = 24 * 3_600_000
@@ -219,35 +212,3 @@ def test_three_thousand_take_seconds_and_a_running_daemon_knows_it_at_once(
         assert done.out.endswith("3,000 groups are forgotten.\n")
         left = {at.group_id for at in daemons.recall().commits}
     assert left == {"pr-1", "pr-2", "pr-live", "pr-moved", "billing"}
-
-
-def test_their_series_leave_the_metrics_with_the_next_cycle(
-    command: Command, tmp_path: Path
-) -> None:
-    kafka, state_dir = healthy(), tmp_path / "cluster"
-    state_dir.mkdir()
-    config = tmp_path / "its.yaml"
-    config.write_text(f"state_dir: {state_dir}\n{CONFIG}")
-    registry = CollectorRegistry()
-    metrics = Metrics(registry, {})
-
-    def series() -> set[str]:
-        snapshot = cycle(memory, kafka)
-        metrics.observe_cycle(
-            replace(report(oracle.plan(snapshot)), group_states=group_states(snapshot))
-        )
-        every = (sample for family in registry.collect() for sample in family.samples)
-        return {
-            each.name
-            for each in every
-            if each.labels.get("group") == "billing" or each.labels.get("state") == "vanished"
-        }
-
-    with closing(GroupMemory.open(state_dir)) as memory:
-        cycle(memory, kafka)
-        kafka.delete_group("billing")
-        cycle(memory, kafka)
-        assert "retentiond_groups" in series()
-        done = command("groups", "forget", "--pattern", "bill.*", "--yes", "--config", config)
-        assert (done.code, done.err) == (0, "")
-        assert series() == set()

@@ -12,16 +12,13 @@ from typing import Any
 import psutil
 import pytest
 
-from retentiond.cli.output.report import table_text
 from retentiond.cli.past.options import period, say_retention
 from retentiond.cli.past.recommend import _because, write
 from retentiond.config import ExternalReader, TopicPolicy, load
 from retentiond.errors import UsageError
 from retentiond.formatting import rfc3339
 from retentiond.history.ask import rows as rows_of_the_past
-from retentiond.history.ask.past import EntryRow, Past, timeline
 from retentiond.history.ask.recommend import NOBODY_CAME_BACK, Recommendation
-from retentiond.history.ask.report_figures import KeepingGroup, Report, StoppedGroup, TopicSaving
 from retentiond.history.ask.rows import sessions_for
 from retentiond.history.ask.simulate import SimulatedTopic
 from retentiond.history.table import HistoryTable
@@ -268,34 +265,6 @@ def test_an_external_reader_is_written_without_what_may_be_a_secret() -> None:
 
 def test_a_retention_of_nothing_is_no_number_of_days() -> None:
     assert (say_retention(0), say_retention(3_600_000)) == ("at once", "1h")
-
-
-def test_a_report_says_before_when_a_group_has_stood_still(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("COLUMNS", raising=False)
-    begin_ms = 1_790_000_000_000
-    entries = [EntryRow(at, begin_ms + at * 60_000, True, False, 60_000, False) for at in range(3)]
-    unused: Any = None
-    time = timeline(entries, begin_ms - 1, begin_ms + 180_000)
-    report = Report(
-        Past(unused, (), "cluster", (), time, unused, is_local=True),
-        (),
-        TopicSaving("", None, None, 0, 0),
-        (KeepingGroup("billing", "orders", 5, None, None),),
-        (),
-        (StoppedGroup("search", ("orders",), 5, begin_ms + 60_000),),
-        (),
-        {},
-        {},
-        (),
-        {},
-    )
-
-    lines = table_text(report, None).splitlines()
-
-    assert [" ".join(line.split()) for line in lines if line.startswith(("billing", "search"))] == [
-        "billing orders ? 5 before 2026-09-21 14:13",
-        "search orders 5 2026-09-21 14:14",
-    ]
 
 
 def held(topic: str, reason: str = "not_deletable", end: int | None = 5) -> dict[str, Any]:

@@ -57,13 +57,6 @@ def test_a_reader_that_goes_is_no_failure(
     assert ran(unread, *(() if "-h" in arguments else ("-c", config)), *arguments) == (0, "")
 
 
-@pytest.mark.long
-def test_a_disk_without_room_is_a_failure(config: Path) -> None:
-    with Path("/dev/full").open("w") as full:
-        for arguments in (("check", "-c", config), ("--version",)):
-            assert ran(full, *arguments)[0] == 1
-
-
 @pytest.mark.parametrize(("what", "code"), [(Outcome.DELETED, 0), (Outcome.FAILED, 1)])
 def test_the_exit_code_of_a_cycle_tells_of_the_cycle(  # noqa: PLR0917
     command: Command,

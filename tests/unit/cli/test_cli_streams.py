@@ -53,9 +53,6 @@ MANY_PROCESSES = pytest.mark.thorough("a process for each command")
 
 PLAIN = {"LANG": "C", "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
 
-FEW_LETTERS = ({"PYTHONIOENCODING": "ascii"}, {"PYTHONIOENCODING": "latin-1"})
-
-ODD_TERMINALS = ({"TERM": "dumb", "COLUMNS": "1"}, {"COLUMNS": "0"})
 
 REDIRECTIONS = (">&-", "2>&-", ">&- 2>&-", "<&-", ">/dev/full", "2>/dev/full")
 
@@ -104,19 +101,6 @@ def test_in_a_plain_locale_every_command_ends_as_elsewhere(folder: Path, line: s
     assert done.code == COMMANDS[line].code, done
     assert bool(done.out) == COMMANDS[line].prints, done
     assert done.out or done.err
-
-
-@MANY_PROCESSES
-@pytest.mark.long
-@pytest.mark.parametrize("environment", [*FEW_LETTERS, *ODD_TERMINALS])
-@pytest.mark.parametrize("line", ["--help", "check", "groups", "resume", "chek"])
-def test_an_odd_terminal_changes_no_code(
-    folder: Path, line: str, environment: Mapping[str, str]
-) -> None:
-    done = ran(folder, line, environment=environment)
-    assert "Traceback" not in done.err
-    assert done.code == COMMANDS[line].code, done
-    assert bool(done.out) == COMMANDS[line].prints, done
 
 
 LOST = "retentiond: the result can't be written to stdout"

@@ -350,15 +350,6 @@ def test_a_topic_on_trial_has_a_series_unless_the_whole_daemon_is_dry(
     assert series(registry, "retentiond_dry_run") == {(): 1}
 
 
-def test_what_was_deleted_is_no_longer_reclaimable(
-    metrics: Metrics, registry: CollectorRegistry
-) -> None:
-    seen(metrics, [row("orders", 0), row("orders", 1)], [outcome("orders", 0)])
-    assert series(registry, "retentiond_reclaimable_records") == {("orders",): 90}
-    seen(metrics, [row("orders", 0, Reason.NOT_CONSUMED)])
-    assert series(registry, "retentiond_reclaimable_records") == {("orders",): 0}
-
-
 def test_a_topic_that_is_gone_leaves_no_series(
     metrics: Metrics, registry: CollectorRegistry
 ) -> None:
@@ -372,14 +363,6 @@ def test_a_topic_that_is_gone_leaves_no_series(
     ]
     assert stale == []
     assert series(registry, "retentiond_records_deleted_total") == {("payments",): 90}
-
-
-def test_after_a_failed_cycle_the_last_plan_stays_on_show(
-    metrics: Metrics, registry: CollectorRegistry
-) -> None:
-    seen(metrics, [row("orders")])
-    metrics.observe_failure()
-    assert series(registry, "retentiond_high_watermark") == {("0", "orders"): 200}
 
 
 class Held:

@@ -2,102 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from retentiond.disks.broker_disks import DiskReport
-from retentiond.disks.log_dirs import Orphans
 from retentiond.disks.stuck import Stuck, StuckCause
 from retentiond.formatting import rfc3339
 from retentiond.model import Failure, GroupKind, Outcome, Reason, TopicPartition
 from retentiond.snapshot import GroupReading
-from retentiond.tell.figures.answers import caveats
 from retentiond.tell.reasons import tool_options
 from retentiond.tell.report import CycleReport, GroupState, document, figures, group_states
 from tests.support.builders.guard_readings import Reading
 from tests.support.builders.reports import outcome, report, row, turned_down, unreadable
-
-PLAN_FIELDS = {"cycle_id", "cluster_id", "planned_at", "dry_run", "complete", "partitions"}
-ROW_FIELDS = {
-    "topic",
-    "partition",
-    "topic_id",
-    "log_start_offset",
-    "high_watermark",
-    "min_committed_offset",
-    "binding_group",
-    "retention_offset",
-    "cutoff",
-    "verdict",
-    "reason",
-    "groups",
-    "records",
-}
-OUTCOME_FIELDS = {"outcome", "low_watermark", "error"}
-DISK_FIELDS = {"topics", "stuck_retention", "orphans", "under_pressure", "disk_problems"}
-
-
-def test_a_plan_has_the_promised_fields_and_few_more() -> None:
-    shown = document(report([row("orders")]), with_outcomes=False)
-    assert set(shown) == PLAN_FIELDS | {"problems", "paused"} | DISK_FIELDS
-    (partition,) = shown["partitions"]
-    assert set(partition) == ROW_FIELDS | {
-        "binding_committed_offset",
-        "binding_since",
-        "detail",
-        "predicted_bytes",
-        "predicted_remote_bytes",
-        "consumed_retention_ms",
-        "under_pressure",
-        "only_groups",
-        "owner",
-        "fence",
-        "dry_run",
-        "size_bytes",
-        "remote_bytes",
-    }
-
-
-def test_where_not_every_group_counts_each_row_says_so_and_each_pattern_has_a_sentence() -> None:
-    made = report(
-        [
-            replace(row("clicks"), only_groups="billing|search"),
-            row("audit"),
-            replace(row("orders"), only_groups="billing|search"),
-            replace(row("views"), only_groups="web"),
-        ]
-    )
-    shown = document(made, with_outcomes=False)
-    assert [each["only_groups"] for each in shown["partitions"]] == [
-        "billing|search",
-        None,
-        "billing|search",
-        "web",
-    ]
-    waits = "count (groups.only): what any other group has not read can be deleted."
-    told = tuple(caveat.sentence for caveat in caveats(made.answers.topics))
-    assert told == (
-        f"On clicks, orders only groups that match billing|search {waits}",
-        f"On views only groups that match web {waits}",
-    )
-
-
-def test_after_a_run_each_partition_also_has_its_outcome() -> None:
-    rows = [row("orders"), row("views", reason=Reason.NO_GROUP)]
-    requested, unrequested = document(report(rows, [outcome("orders")]), with_outcomes=True)[
-        "partitions"
-    ]
-    assert requested.keys() >= ROW_FIELDS | OUTCOME_FIELDS
-    assert (requested["outcome"], requested["low_watermark"], requested["error"]) == (
-        "deleted",
-        100,
-        None,
-    )
-    assert unrequested["outcome"] == "not_attempted"
-
 
 DONE, YOUNG = row("orders", 1), row("orders", 1, Reason.TOO_YOUNG)
 OF_DONE = [outcome("orders", 1)]
@@ -142,12 +60,6 @@ def test_plan_and_log_line_say_what_became_of_the_cycle(
     assert shown["complete"] is (of.problems == ())
     assert shown["problems"] == list(of.problems) == figures(of).get("problems", [])
     assert not {"result", "undone"} & document(of, with_outcomes=False).keys()
-
-
-def test_what_is_not_known_is_null_and_never_a_number() -> None:
-    shown = document(report([unreadable("orders")]), with_outcomes=False)["partitions"][0]
-    unknown = {name for name, value in shown.items() if value is None}
-    assert unknown >= {"topic_id", "log_start_offset", "high_watermark", "cutoff", "binding_group"}
 
 
 @pytest.mark.parametrize(
@@ -239,25 +151,6 @@ def test_while_it_is_paused_plan_and_log_line_say_why() -> None:
 
 
 STUCK = Stuck(TopicPartition("orders", 1), StuckCause.FUTURE_REPLICA, "its move stands still")
-
-
-def test_what_is_wrong_on_the_disks_is_in_the_plan() -> None:
-    disk = DiskReport(
-        stuck=(STUCK,),
-        orphans=(Orphans(1, "/a", 0, 0), Orphans(2, "/a", 3, 700)),
-        problems=("broker 3 is silent",),
-    )
-    shown = document(replace(report([row("orders", 1)]), disk=disk), with_outcomes=False)
-    assert json.loads(json.dumps(shown["stuck_retention"])) == [
-        {
-            "topic": "orders",
-            "partition": 1,
-            "cause": "future_replica",
-            "detail": "its move stands still",
-        }
-    ]
-    assert shown["orphans"] == [{"broker": 2, "log_dir": "/a", "partitions": 3, "size_bytes": 700}]
-    assert shown["disk_problems"] == ["broker 3 is silent"]
 
 
 def test_the_canonical_line_tells_bytes_and_what_is_stuck() -> None:

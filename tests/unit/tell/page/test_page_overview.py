@@ -177,15 +177,6 @@ def test_a_damaged_audit_log_leaves_the_page_as_it_is(tmp_path: Path) -> None:
     assert "The audit log could not be read in passing" in visitor.see("/topics/topic-00000").text
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("report", [scenes.many_topics(2_000), scenes.many_partitions(2_000)])
-def test_two_thousand_partitions_are_rendered_quickly(tmp_path: Path, report: object) -> None:
-    assert isinstance(report, type(scenes.plausible()))
-    visitor = Visitor(tmp_path, report)
-    visitor.get("/")  # templates are compiled
-    assert visitor.is_quick("/", lambda: visitor.status.publish(report))
-
-
 def test_each_disk_says_what_is_left_and_one_under_pressure_what_is_done_for_it(
     tmp_path: Path,
 ) -> None:
@@ -208,10 +199,6 @@ def test_each_disk_says_what_is_left_and_one_under_pressure_what_is_done_for_it(
     assert text.index("10% left of 100 GiB") < text.index("60% left of 100 GiB")
     assert "12.0 GiB of that can't be deleted; most is kept for billing (9.0 GiB)" in text
     assert "Last cycle 1 min ago, next in 18 s" in text
-
-
-def test_where_no_broker_tells_its_space_there_are_no_disks(tmp_path: Path) -> None:
-    assert "Disks" not in Visitor(tmp_path, scenes.many_topics(1)).see("/").text
 
 
 def situations(folder: Path) -> Iterator[tuple[str, Visitor]]:

@@ -151,9 +151,3 @@ def test_a_group_id_of_30_kb_makes_no_long_page_and_an_empty_one_no_blank(tmp_pa
         assert len(page) < 30_000
         assert "(30,000 characters)" in page
         assert "<bdi>&#34;&#34;" in page
-
-
-def test_beside_the_groups_it_says_that_there_may_be_readers_nobody_can_see(
-    visitor: Visitor,
-) -> None:
-    assert "Readers that commit nothing to Kafka can't be seen" in visitor.see(HOSTILE_PAGE).text
