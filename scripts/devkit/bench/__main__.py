@@ -74,10 +74,10 @@ def main() -> int:
         print(error, file=sys.stderr)
         exit_code = 1
     measurement = Measurement(page.machine(), results)
-    if options.json and results:  # what was measured before a failure counts all the same
+    if options.write and results:  # what was measured before a failure counts all the same
         measurement.write(RESULTS / f"{measurement.machine['date']}.json")
-    if options.write and not exit_code:
-        page.write(measurement)
+        if not exit_code:
+            page.write(measurement)
     return exit_code
 
 
@@ -148,7 +148,6 @@ def _options() -> argparse.Namespace:
         help=f"of the daemon (default: {DAEMON_CYCLES})",
     )
     parser.add_argument("--days", type=int, default=DAYS, help=f"of the history (default: {DAYS})")
-    parser.add_argument("--json", action="store_true", help="keep the results in bench/results")
     parser.add_argument(
         "--compare",
         nargs=2,
@@ -156,7 +155,9 @@ def _options() -> argparse.Namespace:
         metavar=("BEFORE", "AFTER"),
         help="measure nothing: the ratios between two kept results",
     )
-    parser.add_argument("--write", action="store_true", help="write bench/README.md")
+    parser.add_argument(
+        "--write", action="store_true", help="keep the results in bench/results and bench/README.md"
+    )
     return parser.parse_args()
 
 

@@ -12,7 +12,7 @@ from prometheus_client.registry import CollectorRegistry
 from devkit.bench import load, requests
 from devkit.bench.bare import BareClients
 from devkit.bench.layouts import RECORDS, Layout
-from devkit.bench.rest import await_rest
+from devkit.bench.load import await_rest
 from devkit.bench.result import Result
 from devkit.bench.seed import commit
 from devkit.bench.settings import CONSUMED_RETENTION_MS, settings, started

@@ -4,7 +4,6 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from devkit.bench.result import Result
 from devkit.bench.settings import MASTER
@@ -36,44 +35,15 @@ def measure() -> list[Result]:
     garbage_collection.collect_rarely()  # as the daemon does
     sessions = SparkSessions(MASTER, {})
     try:
-        return [
-            result
-            for commits, shape in SHAPES.items()
-            for result in _measured(sessions, commits, snapshot(*shape))
-        ]
+        return [_measured(sessions, commits, snapshot(*shape)) for commits, shape in SHAPES.items()]
     finally:
         sessions.stop()
 
 
-def _measured(sessions: SparkSessions, commits: int, world: Snapshot) -> list[Result]:
+def _measured(sessions: SparkSessions, commits: int, world: Snapshot) -> Result:
     _check(world, sessions)
     took = median(partial(decide, sessions, world))
-    arrow = median(partial(minima_and_cutoffs, world))
-    return [
-        Result(f"decide on {commits:,} commits", took, "s", AT_MOST_S[commits]),
-        Result(f"{commits:,} commits: minima, maxima and cutoffs in Arrow alone", arrow, "s"),
-    ]
-
-
-def minima_and_cutoffs(world: Snapshot) -> pa.Table:
-    """What is left of the plan where nothing is wrong, without Spark: no reasons, no names."""
-    by_partition = world.commits.group_by("partition_id").aggregate(
-        [("offset", "min"), ("offset", "max"), ("offset", "count"), ("group_id", "count")]
-    )
-    partitions = pa.table(
-        {
-            "partition_id": pa.array(range(len(world.partitions)), pa.int32()),
-            "retention_offset": pa.array([each.retention_offset for each in world.partitions]),
-            "high_watermark": pa.array([each.high_watermark for each in world.partitions]),
-            "last_stable_offset": pa.array([each.last_stable_offset for each in world.partitions]),
-        }
-    )
-    joined = partitions.join(by_partition, "partition_id")
-    bounds = [
-        joined[name]
-        for name in ("offset_min", "retention_offset", "high_watermark", "last_stable_offset")
-    ]
-    return joined.append_column("cutoff", pc.min_element_wise(*bounds, skip_nulls=False))
+    return Result(f"decide on {commits:,} commits", took, "s", AT_MOST_S[commits])
 
 
 SHAPES = {100_000: (4_000, 25), 1_000_000: (20_000, 50), 10_000_000: (20_000, 500)}

@@ -15,7 +15,7 @@ from confluent_kafka import TopicPartition
 
 from devkit.bench.bare import BareClients
 from devkit.bench.layouts import FIRST, Layout
-from devkit.bench.rest import await_rest
+from devkit.bench.load import await_rest
 from devkit.bench.result import Result
 from devkit.bench.timing import RUNS, seconds
 from devkit.embedded import EmbeddedKafka, tools

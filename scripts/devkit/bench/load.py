@@ -1,7 +1,9 @@
-"""What a cycle costs the brokers: the CPU that they take for it beyond what they take at rest.
+"""Brokers at rest, and what a cycle costs them: the CPU that they take for it beyond that.
 
 A broker that is asked nothing goes on fetching, checking its logs and talking to the controller,
-and the more partitions it has, the more.
+and the more partitions it has, the more. DeleteRecords is answered before the leader epochs of
+its partitions are on disk: the broker goes on writing, a file for each partition. A request that
+comes right after waits for that, and one that comes minutes later, as a daemon's does, does not.
 """
 
 import time
@@ -10,13 +12,37 @@ from typing import TypeVar
 
 import psutil
 
-from devkit.bench.rest import await_rest
 from devkit.embedded import EmbeddedKafka
 
 T = TypeVar("T")
 
+WINDOW_S = 0.2
+
+IDLE_WRITES = 20
+"""In a window, at most: the controller writes now and then, whatever is asked."""
+
+TIMEOUT_S = 600.0
+"""Ten million commits are cleaned for minutes."""
+
 REST_S = 10.0
 """Long enough for what a broker does every few seconds."""
+
+
+def await_rest(kafka: EmbeddedKafka) -> None:
+    """Returns when no broker writes any more than one that is asked nothing.
+
+    Raises TimeoutError when they go on.
+    """
+    processes = [psutil.Process(node.pid) for node in kafka.nodes]
+    give_up_at = time.monotonic() + TIMEOUT_S
+    before = [process.io_counters().write_count for process in processes]
+    while time.monotonic() < give_up_at:
+        time.sleep(WINDOW_S)
+        after = [process.io_counters().write_count for process in processes]
+        if all(now - then <= IDLE_WRITES for now, then in zip(after, before, strict=True)):
+            return
+        before = after
+    raise TimeoutError(f"the broker has been writing for longer than {TIMEOUT_S:g} s")
 
 
 def at_rest(kafka: EmbeddedKafka) -> float:

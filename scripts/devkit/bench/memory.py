@@ -10,7 +10,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ import psutil
 from devkit.bench.layouts import Layout
 from devkit.bench.result import Result
 from devkit.bench.settings import settings
+from devkit.daemon_process import DaemonProcess
 from devkit.embedded import EmbeddedKafka
 from devkit.embedded.ports import LOOPBACK, PortReservations
 from retentiond.tell import logs
@@ -42,9 +43,6 @@ SCRAPE_S = 15.0
 MIB = 1024 * 1024
 
 CYCLE = f'"event": "{logs.CYCLE}"'.encode()
-
-COMMAND = Path(sys.executable).with_name("retentiond")
-
 
 START_AT_MOST_S = {"L": 6.0, "XL": 15.0}
 BUSY_START_AT_MOST_S = {"L": 12.0}
@@ -112,19 +110,15 @@ def most(servers: str, layout: Layout, folder: Path, after: Sequence[int]) -> li
 def _daemon(servers: str, layout: Layout, folder: Path) -> "Iterator[_Seen]":
     """One that remembers nothing yet."""
     folder.mkdir()
-    file, log = folder / "retentiond.yaml", folder / "log"
+    file = folder / "retentiond.yaml"
     with PortReservations() as ports:
-        port = ports.take()
-        http = {"host": LOOPBACK, "port": port}
+        http = {"host": LOOPBACK, "port": (port := ports.take())}
         file.write_text(json.dumps(settings(layout, servers, folder / "state", http=http)))
-        started = time.monotonic()
-        with log.open("wb") as stderr:
-            daemon = subprocess.Popen([COMMAND, "run", "--config", file], stderr=stderr)
-        try:
-            yield _Seen(daemon, started, log, port)
-        finally:
-            daemon.terminate()
-            daemon.wait(TIMEOUT_S)
+        with closing(DaemonProcess(folder, file)) as daemon:
+            started = time.monotonic()
+            daemon.start()
+            yield _Seen(daemon, started, port)
+            daemon.stop(TIMEOUT_S)
 
 
 class Progress(NamedTuple):
@@ -137,21 +131,18 @@ class Progress(NamedTuple):
 class _Seen:
     """What a daemon shows from outside. It is scraped as it is in service."""
 
-    def __init__(
-        self, daemon: "subprocess.Popen[bytes]", started: float, log: Path, port: int
-    ) -> None:
+    def __init__(self, daemon: DaemonProcess, started: float, port: int) -> None:
         self._daemon = daemon
         self._started = started
-        self._log = log
         self._metrics = f"http://{LOOPBACK}:{port}/metrics"
         self._scrape_at = time.monotonic() + SCRAPE_S
 
     def await_cycles(self, cycles: int) -> Progress:
         """When so many have ended at least."""
         deadline = time.monotonic() + TIMEOUT_S
-        while (done := self._log.read_bytes().count(CYCLE)) < cycles:
-            if self._daemon.poll() is not None:
-                raise ValueError(f"the daemon ended with exit code {self._daemon.returncode}")
+        while (done := self._daemon.log_file.read_bytes().count(CYCLE)) < cycles:
+            if self._daemon.died is not None:
+                raise ValueError(f"the daemon ended with exit code {self._daemon.died}")
             if time.monotonic() > deadline:
                 raise TimeoutError(f"only {done} cycles in {TIMEOUT_S:g} s")
             self._wait()
@@ -159,7 +150,7 @@ class _Seen:
 
     def most_resident(self) -> tuple[float, float]:
         """MiB of the process and of its JVM, at the moment when both together have most."""
-        process = psutil.Process(self._daemon.pid)
+        process = psutil.Process(self._daemon.process.pid)
         (jvm,) = (child for child in process.children(recursive=True) if child.name() == "java")
         looks = []
         until = time.monotonic() + LOOK_S

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from devkit.bench.layouts import LAYOUTS
 from devkit.bench.memory import cores
-from devkit.bench.result import RESULTS, Measurement, Result
+from devkit.bench.result import Measurement, Result
 from devkit.embedded import default_version
 from retentiond.kafka.brokers import librdkafka_version
 
@@ -49,20 +49,13 @@ is a multiple of."""
 
 
 def write(measured: Measurement) -> None:
-    """All figures into bench/results, and the main ones into bench/README.md."""
+    """The main figures into bench/README.md."""
     machine = dict(measured.machine)
     date, on = machine.pop("date"), ", ".join(f"{name} {value}" for name, value in machine.items())
     layouts = "\n".join(
         f"- {layout}"
         for name, layout in LAYOUTS.items()
         if any(result.what.startswith(f"{name}:") for result in measured.results)
-    )
-    rows = [HEADINGS, ("---", "---:", "---"), *(result.cells() for result in measured.results)]
-    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / f"{date}.md").write_text(
-        f"# All figures of {date}\n\n{on}.\n[The page above](../README.md) says what they mean.\n\n"
-        f"{layouts}\n\n{table}\n"
     )
     with_target = [result for result in measured.results if result.at_most is not None]
     missed = [("what", "target", "measured"), ("---", "---:", "---:")]
@@ -74,7 +67,7 @@ def write(measured: Measurement) -> None:
     readme = BENCH / "README.md"
     before, _, rest = readme.read_text().partition(BEGIN)
     readme.write_text(
-        f"{before}{BEGIN}Measured on {date} ({on}); [all figures](results/{date}.md).\n\n"
+        f"{before}{BEGIN}Measured on {date} ({on}); [all figures](results/{date}.json).\n\n"
         f"{layouts}\n\n" + "\n".join(at_a_glance(measured.results)) + "\n\n"
         f"Of {len(with_target)} targets, {len(missed) - 2} were missed:\n\n"
         + "\n".join(f"| {' | '.join(row)} |" for row in missed)

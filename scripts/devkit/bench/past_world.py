@@ -19,7 +19,6 @@ Offsets = npt.NDArray[np.int64]
 
 STEP_MS = 300_000
 A_DAY = 86_400_000 // STEP_MS
-ENOUGH_MS = 7 * 86_400_000
 RETENTION = 12
 """Of the policy that is simulated, in entries: an hour."""
 
@@ -43,18 +42,6 @@ class Manner(IntEnum):
 
     STOPPED = 3
     """Group 0 stops committing after half of the time."""
-
-
-@dataclass(frozen=True)
-class TopicTruth:
-    """What the questions must find. ``missed``: records, by partition of a reader that missed."""
-
-    mean: float
-    peak: float
-    simulated_mean: float
-    simulated_peak: float
-    records: int
-    missed: dict[int, int]
 
 
 @dataclass(frozen=True)
@@ -136,68 +123,33 @@ class PastTopic:
     def sizes(self) -> Offsets:
         return RECORD_BYTES * (self.ends - self.real_starts)
 
-    def truth(self, retention: int) -> TopicTruth:
+    def simulated(self, retention: int) -> dict[str, float]:
+        """What ``simulate`` must find, by its names."""
         starts, sizes = self.starts(retention), self.sizes.sum(axis=0)
         simulated = RECORD_BYTES * (self.ends - starts).sum(axis=0)
-        return TopicTruth(
-            float(sizes.mean()),
-            float(sizes.max()),
-            float(simulated.mean()),
-            float(simulated.max()),
-            int(np.maximum(self.cutoffs(retention) - starts, 0).sum()),
-            self._missed(starts),
-        )
+        return {
+            "mean_bytes": float(sizes.mean()),
+            "peak_bytes": float(sizes.max()),
+            "simulated_mean_bytes": float(simulated.mean()),
+            "simulated_peak_bytes": float(simulated.max()),
+            "simulated_records_deleted": float(
+                np.maximum(self.cutoffs(retention) - starts, 0).sum()
+            ),
+        }
 
-    def _missed(self, starts: Offsets) -> dict[int, int]:
+    def missed(self, retention: int) -> dict[tuple[str, int], int]:
+        """Records, by reader and partition."""
         if self.manner is not Manner.REWOUND:
             return {}
         at, _ = self.rewind
-        lost = starts[:, at] - self.committed(0)[:, at]
-        return {partition: int(each) for partition, each in enumerate(lost) if each > 0}
-
-    @property
-    def shortest_ms(self) -> int:
-        """What the reader that came for the oldest records would have needed: as long as its first
-        record may have been there when it came, counted from the entry before it was first seen."""
-        if self.manner is not Manner.REWOUND:
-            return STEP_MS
-        at, _ = self.rewind
-        first = self.committed(0)[:, at : at + 1]
-        seen = np.argmax(self.ends > first, axis=1)
-        return int((at - seen + 1).max()) * STEP_MS
-
-    def recommended_ms(self, safety: int) -> int:
-        observed_ms = (self.entries - 1) * STEP_MS
-        retention_ms = self.shortest_ms * safety
-        if observed_ms < max(ENOUGH_MS, 3 * retention_ms):
-            return max(retention_ms, observed_ms)
-        return retention_ms
-
-    @property
-    def without_mean(self) -> float:
-        """Bytes, as they would have been without retentiond."""
-        return float(RECORD_BYTES * self.ends.sum(axis=0).mean())
+        lost = self.starts(retention)[:, at] - self.committed(0)[:, at]
+        return {(self.group(0), number): int(each) for number, each in enumerate(lost) if each > 0}
 
     @property
     def last_cutoffs(self) -> Offsets:
         """Up to where the last entry has really deleted, by partition."""
         last = np.maximum(self.cutoffs(KEPT)[:, -1], self.real_starts[:, -1])
         return last if self.manner is Manner.DELETED else self.real_starts[:, -1]
-
-    @property
-    def deleted(self) -> int:
-        """Records."""
-        return int(self.last_cutoffs.sum())
-
-    @property
-    def kept(self) -> int:
-        """Records that the last group has not read in the end."""
-        return int((self.ends[:, -1] - np.maximum(self.least, self.real_starts)[:, -1]).sum())
-
-    @property
-    def has_stopped(self) -> bool:
-        """Whether group 0 has committed nothing for a day."""
-        return bool((self.committed(0)[:, -1] == self.committed(0)[:, -1 - A_DAY]).all())
 
     @property
     def keeper(self) -> str:

@@ -1,21 +1,43 @@
 """Makes a `Layout` on a broker: topics, records and commits."""
 
+import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
+from typing import Any
 
 import numpy as np
-from confluent_kafka import Producer
-from confluent_kafka.admin import NewTopic
-from kafka import KafkaAdminClient
-from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, NewTopic
 
-from devkit.bench.commits import PARTITIONS_AT_A_TIME, Offsets, requests
 from devkit.bench.layouts import RECORDS, Integers, Layout
 from devkit.embedded import EmbeddedKafka
 
 TIMEOUT_S = 600.0
-IN_FLIGHT = 64
-TOPICS_AT_A_TIME = 100
+IN_FLIGHT = 32
 POLL_S = 0.05
+TOPICS_AT_A_TIME = 100
+
+TOPICS_AT_ONCE = 50
+"""A producer looks through all partitions that it has ever written to, whenever it sends."""
+
+COMMITS_AT_A_TIME = 2000
+"""Of one request: the broker writes each into one batch, below its ``max.message.bytes``."""
+
+NOT_YET = {
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+}
+
+Sent = tuple[ConsumerGroupTopicPartitions, "Future[Any]"]
+"""A request, and its answer."""
 
 Committed = Callable[[int, int, Integers], Integers | int]
 """The offsets that a group has committed on a topic's partitions, all by their numbers."""
@@ -34,10 +56,6 @@ def seed(kafka: EmbeddedKafka, layout: Layout) -> None:
     for start in range(0, len(names), TOPICS_AT_ONCE):
         _produce(kafka.bootstrap_servers, layout, names[start : start + TOPICS_AT_ONCE])
     commit(kafka.bootstrap_servers, layout, layout.committed)
-
-
-TOPICS_AT_ONCE = 50
-"""A producer looks through all partitions that it has ever written to, whenever it sends."""
 
 
 def _produce(servers: str, layout: Layout, names: list[str]) -> None:
@@ -63,48 +81,48 @@ def commit(
     servers: str, layout: Layout, committed: Committed, groups: Iterable[int] | None = None
 ) -> None:
     """The commits of all groups, or of some, as consumers without a member send them."""
-    admin = KafkaAdminClient(
-        bootstrap_servers=servers, max_in_flight_requests_per_connection=2 * IN_FLIGHT
-    )
-    manager = admin._manager
-    numbers = range(layout.groups) if groups is None else groups
-    left = {layout.group(number): number for number in numbers}
+    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+    sent: deque[Sent] = deque()
+    for group in range(layout.groups) if groups is None else groups:
+        for offsets in _parts(layout, group, committed):
+            if len(sent) >= IN_FLIGHT:
+                _settle(admin, sent)
+            sent.append(_send(admin, ConsumerGroupTopicPartitions(layout.group(group), offsets)))
+    while sent:
+        _settle(admin, sent)
 
-    async def commit() -> None:
-        while left:  # the first look-up makes __consumer_offsets, which then needs its leaders
-            lookup = FindCoordinatorRequest(
-                key_type=CoordinatorType.GROUP.value, coordinator_keys=list(left), min_version=4
-            )
-            answer = await manager.send(lookup)
-            nodes = {row.key: row.node_id for row in answer.coordinators if not row.error_code}
-            for names in _windows([name for name in left if name in nodes], layout):
-                sent = [
-                    (name, [manager.send(each, node_id=nodes[name]) for each in requests(name, of)])
-                    for name in names
-                    for of in [_offsets(layout, left[name], committed)]
-                ]
-                for name, futures in sent:
-                    if all([(await future).is_done for future in futures]):
-                        del left[name]
-            if left:
-                await manager._net.sleep(POLL_S)
 
+def _send(admin: AdminClient, request: ConsumerGroupTopicPartitions) -> Sent:
+    (answer,) = admin.alter_consumer_group_offsets([request], request_timeout=TIMEOUT_S).values()
+    return request, answer
+
+
+def _settle(admin: AdminClient, sent: deque[Sent]) -> None:
+    """Wait for the first; one whose coordinator is not there yet is sent again. The first of all
+    makes ``__consumer_offsets``, which then needs its leaders."""
+    request, answer = sent.popleft()
     try:
-        manager.run(commit)
-    finally:
-        admin.close()
+        made = answer.result(TIMEOUT_S).topic_partitions
+        errors = {each.error.code() for each in made if each.error is not None}
+    except KafkaException as error:
+        errors = {error.args[0].code()}
+    if errors and not errors <= NOT_YET:
+        raise ValueError(f"{request.group_id} could not commit: error codes {errors}")
+    if errors:
+        time.sleep(POLL_S)
+        sent.append(_send(admin, request))
 
 
-def _windows(names: list[str], layout: Layout) -> Iterator[list[str]]:
-    commits_each = layout.topics_each * layout.partitions
-    size = max(1, IN_FLIGHT // (1 + commits_each // PARTITIONS_AT_A_TIME))
-    for start in range(0, len(names), size):
-        yield names[start : start + size]
-
-
-def _offsets(layout: Layout, group: int, committed: Committed) -> Offsets:
+def _parts(layout: Layout, group: int, committed: Committed) -> Iterator[list[TopicPartition]]:
+    """Of one request each."""
     partitions = np.arange(layout.partitions)
-    return {
-        layout.topic(topic): np.broadcast_to(committed(group, topic, partitions), layout.partitions)
-        for topic in layout.topics_of(group)
-    }
+    topics = list(layout.topics_of(group))
+    at_a_time = max(1, COMMITS_AT_A_TIME // layout.partitions)
+    for start in range(0, len(topics), at_a_time):
+        yield [
+            TopicPartition(layout.topic(topic), partition, offset)
+            for topic in topics[start : start + at_a_time]
+            for partition, offset in enumerate(
+                np.broadcast_to(committed(group, topic, partitions), layout.partitions).tolist()
+            )
+        ]
