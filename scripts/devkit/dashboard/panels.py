@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 from grafana_foundation_sdk.builders import bargauge, stat, statetimeline, table, timeseries
 from grafana_foundation_sdk.builders.common import (
@@ -89,20 +90,26 @@ def _of_live_daemons(expr: str) -> str:
     return f"({expr}) and on () (min({up}) == 1) or -count({up} == 0) or -absent({up})"
 
 
+Begun = TypeVar(
+    "Begun", stat.Panel, statetimeline.Panel, table.Panel, timeseries.Panel, bargauge.Panel
+)
+
+
+def _begun(panel: Begun, about: About, span: int, height: int) -> Begun:
+    """With what every kind has."""
+    panel.title(about.title).description(about.description).links(about.links)
+    panel.datasource(DATASOURCE).span(span).height(height)
+    return panel
+
+
 def figure(
     about: About, query: Query, span: int = 4, *, steps: tuple[tuple[float, str], ...] = ()
 ) -> stat.Panel:
     """One number, by a query that gives one. ``steps``: from which value on it has which colour;
     below the first, green. While a daemon is down it says so, in red."""
     return (
-        stat.Panel()
-        .title(about.title)
-        .description(about.description)
+        _begun(stat.Panel(), about, span, 4)
         .unit(about.unit)
-        .span(span)
-        .height(4)
-        .datasource(DATASOURCE)
-        .links(about.links)
         .reduce_options(ReduceDataOptions().calcs(["lastNotNull"]))
         .mappings([DOWN])
         .thresholds(_thresholds(GOOD, steps))
@@ -119,13 +126,7 @@ def states(
         for number, (name, color) in enumerate(names)
     }
     return (
-        statetimeline.Panel()
-        .title(about.title)
-        .description(about.description)
-        .span(span)
-        .height(7)
-        .datasource(DATASOURCE)
-        .links(about.links)
+        _begun(statetimeline.Panel(), about, span, 7)
         .mappings([ValueMap(results)])
         .with_target(_target(query, "A").range())
     )
@@ -135,13 +136,7 @@ def listing(about: About, query: Query, columns: tuple[str, ...], *, span: int) 
     """Labels of the series that there are now, a row for each."""
     hidden = ("Time", "Value", "__name__", "job", "exported_kafka_cluster")
     return (
-        table.Panel()
-        .title(about.title)
-        .description(about.description)
-        .span(span)
-        .height(7)
-        .datasource(DATASOURCE)
-        .links(about.links)
+        _begun(table.Panel(), about, span, 7)
         .with_target(_target(query, "A").instant().format(PromQueryFormat.TABLE))
         .with_transformation(
             DataTransformerConfig(
@@ -158,14 +153,8 @@ def listing(about: About, query: Query, columns: tuple[str, ...], *, span: int) 
 def graph(about: About, *queries: Query, span: int = 12, stacked: bool = False) -> timeseries.Panel:
     """Lines over time, the largest first in the legend."""
     panel = (
-        timeseries.Panel()
-        .title(about.title)
-        .description(about.description)
+        _begun(timeseries.Panel(), about, span, 8)
         .unit(about.unit)
-        .span(span)
-        .height(8)
-        .datasource(DATASOURCE)
-        .links(about.links)
         .fill_opacity(10)
         .legend(
             VizLegendOptions()
@@ -190,14 +179,8 @@ def bars(
 ) -> bargauge.Panel:
     """Today's figures side by side. ``steps`` as in `figure`, but below the first, red."""
     return (
-        bargauge.Panel()
-        .title(about.title)
-        .description(about.description)
+        _begun(bargauge.Panel(), about, span, 8)
         .unit(about.unit)
-        .span(span)
-        .height(8)
-        .datasource(DATASOURCE)
-        .links(about.links)
         .orientation(VizOrientation.HORIZONTAL)
         .reduce_options(ReduceDataOptions().calcs(["lastNotNull"]))
         .thresholds(_thresholds(BAD, steps))
