@@ -36,7 +36,7 @@ from devkit.ledger.scenario import (
     Partition,
 )
 from devkit.ledger.stage import Stage
-from devkit.ledger.summary import Figures, figures, idle, lines, published
+from devkit.ledger.summary import Figures, figures, idle, lines
 
 BROKERS = 3
 DISK_BYTES = 3 * 1024 * MIB
@@ -172,7 +172,7 @@ def _untrue(
 
 
 def _report(options: argparse.Namespace, found: Figures, problems: list[str]) -> None:
-    for line in (*lines(found), "", *published(found, options.seconds), ""):
+    for line in (*lines(found), ""):
         print(line)
     for problem in problems:
         print(f"FAILED: {problem}")

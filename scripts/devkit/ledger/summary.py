@@ -81,38 +81,6 @@ def lines(found: Figures) -> Iterable[str]:
             yield f"  {part:<44} {count:>12,}"
 
 
-def published(found: Figures, seconds: float) -> Iterable[str]:
-    """The figures of a run, as a table in Markdown."""
-    clients = found["clients"]
-    rewinds = f"{clients['rewinds']:,} ({found['late rewinds']:,})"
-    rows = {
-        "records written": found["records written"],
-        "records delivered": found["records delivered"],
-        "written to the other cluster": found["records written to the other cluster"],
-        "delivered by it": found["records delivered by the other cluster"],
-        "deleted": found["records deleted"]["all"],
-        "deletions": found["deletions"]["all"],
-        "segments deleted from remote storage": found["segments deleted from remote storage"],
-        "faults": found["faults"]["all"],
-        **{f"- {kind}": count for kind, count in found["faults"].items() if kind != "all"},
-        "of these amid a deletion": found["faults amid a deletion"],
-        "topics recreated": found["topics recreated"],
-        "crashes before a first commit": found["crashes before a first commit"],
-        "subscriptions changed": clients["subscriptions changed"],
-        "members frozen in a group": clients["members frozen"],
-        "groups let go of": clients.get("groups forgotten", 0),
-        "rewinds (too late)": rewinds,
-        "gaps": found["gaps"],
-        "resets": found["resets"],
-        "missing records, by group and partition": found["findings"][Kind.MISSING],
-        "wrong records": found["findings"][Kind.WRONG_RECORD],
-    }
-    yield f"| | {seconds / 60:g} minutes |"
-    yield "|---|---:|"
-    for name, value in rows.items():
-        yield f"| {name} | {value if isinstance(value, str) else f'{value:,}'} |"
-
-
 def idle(found: Figures) -> Iterable[str]:
     """A sentence for everything that never happened, so that nothing was proven about it."""
     for name in ("records deleted", "faults"):
