@@ -18,7 +18,7 @@ from grafana_foundation_sdk.models.dashboard import (
 from grafana_foundation_sdk.models.dashboard import Dashboard as Model
 
 from devkit.dashboard.panels import BAD, DAEMON, DATASOURCE, GOOD, WARN, runbook
-from devkit.dashboard.rows import OWNED, ROWS
+from devkit.dashboard.rows import OWNED, rows
 
 RUNBOOK = "docs/runbook.md"
 """Where the runbook is: what publishes it elsewhere replaces this text, as in the alerts."""
@@ -67,9 +67,9 @@ def build() -> Model:
         .with_variable(TextBoxVariable("runbook").label("Runbook").default_value(RUNBOOK))
         .link(runbook("Runbook"))
     )
-    for title, panels in ROWS:
+    for title, panels in rows():
         board.with_row(Row(title))
-        for made in panels():
+        for made in panels:
             board.with_panel(made)
     built = board.build()
     built.annotations = AnnotationContainer(

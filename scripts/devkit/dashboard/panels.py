@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -46,6 +47,9 @@ GOOD, WARN, BAD = "green", "orange", "red"
 
 DAEMON = 'job=~"$job", instance=~"$instance"'
 """The daemons that are chosen. A series of every target has these labels, ``up`` too."""
+
+Steps = Sequence[tuple[float, str]]
+"""From which value on a figure has which colour."""
 
 DOWN = RangeMap(
     DashboardRangeMapOptions(to=-0.5, result=ValueMappingResult(text="down", color=BAD))
@@ -102,9 +106,7 @@ def _begun(panel: Begun, about: About, span: int, height: int) -> Begun:
     return panel
 
 
-def figure(
-    about: About, query: Query, span: int = 4, *, steps: tuple[tuple[float, str], ...] = ()
-) -> stat.Panel:
+def figure(about: About, query: Query, span: int = 4, *, steps: Steps = ()) -> stat.Panel:
     """One number, by a query that gives one. ``steps``: from which value on it has which colour;
     below the first, green. While a daemon is down it says so, in red."""
     return (
@@ -118,7 +120,7 @@ def figure(
 
 
 def states(
-    about: About, query: Query, names: tuple[tuple[str, str], ...], *, span: int
+    about: About, query: Query, names: Sequence[tuple[str, str]], *, span: int
 ) -> statetimeline.Panel:
     """What something was over time. ``names``: each state's, from 0 on, with its colour."""
     results = {
@@ -132,7 +134,7 @@ def states(
     )
 
 
-def listing(about: About, query: Query, columns: tuple[str, ...], *, span: int) -> table.Panel:
+def listing(about: About, query: Query, columns: Sequence[str], *, span: int) -> table.Panel:
     """Labels of the series that there are now, a row for each."""
     hidden = ("Time", "Value", "__name__", "job", "exported_kafka_cluster")
     return (
@@ -174,9 +176,7 @@ def graph(about: About, *queries: Query, span: int = 12, stacked: bool = False) 
     return panel
 
 
-def bars(
-    about: About, query: Query, *, steps: tuple[tuple[float, str], ...], span: int = 12
-) -> bargauge.Panel:
+def bars(about: About, query: Query, *, steps: Steps, span: int = 12) -> bargauge.Panel:
     """Today's figures side by side. ``steps`` as in `figure`, but below the first, red."""
     return (
         _begun(bargauge.Panel(), about, span, 8)
@@ -188,7 +188,7 @@ def bars(
     )
 
 
-def _thresholds(first: str, steps: tuple[tuple[float, str], ...]) -> ThresholdsConfig:
+def _thresholds(first: str, steps: Steps) -> ThresholdsConfig:
     return (
         ThresholdsConfig()
         .mode(ThresholdsMode.ABSOLUTE)
