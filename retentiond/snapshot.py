@@ -14,7 +14,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from retentiond.config import NoPolicy, TopicPolicy
 from retentiond.kafka.interface import EpochEnd, TopicConfig
@@ -288,8 +287,12 @@ def commit_table(**columns: pa.Array) -> pa.Table:
 
 def current(commits: pa.Table) -> pa.Table:
     """The commits that the reading shows, without those that are only remembered."""
-    is_committed = commits["is_committed"]
-    return commits.filter(is_committed) if pc.any(pc.invert(is_committed)).as_py() else commits
+    return where(commits, commits["is_committed"].to_numpy())
+
+
+def where(table: pa.Table, are_meant: Flags) -> pa.Table:
+    """These rows; the table itself if they are all, because millions take long to copy."""
+    return table if are_meant.all() else table.filter(pa.array(are_meant))
 
 
 def with_columns(commits: pa.Table, **columns: pa.Array) -> pa.Table:

@@ -22,12 +22,12 @@ from retentiond.model import GroupKind, TopicPartition
 from retentiond.snapshot import (
     ABSENT,
     VANISHED,
-    Flags,
     GroupReading,
     Integers,
     PartitionReading,
     Snapshot,
     TopicReading,
+    where,
 )
 
 CommittedByGroup = Mapping[str, int | None]
@@ -78,7 +78,7 @@ class Evidence:
                 self._positions[name][at] = position
                 is_wanted[position] = True
         names = [group.group_id for group in snapshot.groups]
-        commits = _rows_on(snapshot.commits, is_wanted)
+        commits = where(snapshot.commits, is_wanted[snapshot.commits["partition_id"].to_numpy()])
         self._commits = _Commits(commits, names)
         self._readers: defaultdict[str, set[str]] = defaultdict(set)
         self._restorers: defaultdict[str, set[str]] = defaultdict(set)
@@ -188,12 +188,6 @@ def _why_replaced(group: GroupReading, row: Mapping[str, Any], end: EpochEnd) ->
     problem = end.contradiction(committed, epoch, is_records_epoch=is_records_epoch)
     reader = say_reader(group.group_id, group.kind)
     return problem and f"{reader} has committed {committed} in leader epoch {epoch}, {problem}"
-
-
-def _rows_on(table: pa.Table, is_wanted: Flags) -> pa.Table:
-    """The rows about the wanted partitions, which are flagged by their positions."""
-    is_here = is_wanted[table["partition_id"].to_numpy()]
-    return table if is_here.all() else table.filter(pa.array(is_here))
 
 
 class _Commits:

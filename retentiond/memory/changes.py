@@ -28,7 +28,7 @@ from retentiond.memory.topics import (
     group_and_topic,
     known_topics,
 )
-from retentiond.snapshot import NOWHERE, Flags, Snapshot, current
+from retentiond.snapshot import NOWHERE, Flags, Snapshot, current, where
 
 DROP_AFTER_MS = DAY_MS
 """For how long a topic must have been observed to be gone before all memory of it is dropped. If
@@ -126,8 +126,7 @@ def changes(
     now = seen(snapshot, readers, rows)
     topics = known_topics(snapshot, before, settle_cycles)
     is_void = by_topic(snapshot, [topic.recreated for topic in snapshot.topics])[rows.topics]
-    has_commits = np.bincount(readers.commits.owners, minlength=len(readers)) > 0
-    has_commits &= ~is_void
+    has_commits = readers.has_commits & ~is_void
     # Who has lost its commits, or never had one and is no longer listed, is missing. Only a
     # complete reading, in which the topic and the group are readable, proves it.
     can_be_read = by_topic(snapshot, [topic.failure is None for topic in snapshot.topics])
@@ -176,7 +175,7 @@ def newly_seen(
     is_told = flags(commits["is_stale"]) | ~np.isin(pairs, rows.pairs)
     # What is remembered of an earlier topic of the name is the next cycle's to drop.
     topics = tuple(replace(topic, recreated=False) for topic in second.topics)
-    second = replace(second, commits=commits.filter(pa.array(is_told)), topics=topics)
+    second = replace(second, commits=where(commits, is_told), topics=topics)
     here = here.where(np.isin(rows.pairs, pairs[is_told]))
     found = seen(second, here, Rows.of(here, second))
     keys = found.new.keys

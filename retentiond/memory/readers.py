@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from retentiond.model import GroupKind
-from retentiond.snapshot import NOWHERE, Flags, Integers, positions_of_names
+from retentiond.snapshot import NOWHERE, Flags, Integers, positions_of_names, where
 
 READERS = pa.schema(
     [
@@ -206,6 +206,16 @@ class Readers:
         )
 
     @cached_property
+    def has_commits(self) -> Flags:
+        return numbers(pc.list_value_length(self.column("partitions"))) > 0
+
+    @cached_property
+    def has_stale_commits(self) -> Flags:
+        has_some = np.zeros(len(self), np.bool_)
+        has_some[self.commits.owners[self.commits.is_stale]] = True
+        return has_some
+
+    @cached_property
     def is_absent(self) -> Flags:
         return flags(self.column("absent_since_ms").is_valid())
 
@@ -287,7 +297,7 @@ class Readers:
         return flags(pc.is_in(self.column("topic"), value_set=value_set))
 
     def where(self, mask: Flags) -> Readers:
-        return self if mask.all() else Readers(self.table.filter(pa.array(mask)).combine_chunks())
+        return self if mask.all() else Readers(where(self.table, mask).combine_chunks())
 
     def with_rows(self, rows: Readers) -> Readers:
         """With the other's rows, also in place of its own."""

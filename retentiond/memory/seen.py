@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from retentiond.gather.assemble import positions_of
 from retentiond.memory.readers import (
@@ -35,6 +36,7 @@ from retentiond.snapshot import (
     distinct,
     keys_of_commits,
     rows_among,
+    where,
 )
 
 
@@ -66,7 +68,8 @@ class Seen(NamedTuple):
 
 
 def seen(snapshot: Snapshot, readers: Readers, rows: Rows) -> Seen:
-    """``rows``: where the ``readers`` stand in the reading."""
+    """``rows``: where the ``readers`` stand in the reading. What the reading has beside its commits
+    (`COMMIT_SCHEMA`) was remembered of these readers, or nothing."""
     now = current(snapshot.commits)
     pairs = group_and_topic(snapshot, now)
     others = readers_of_other_topics(snapshot)
@@ -74,8 +77,59 @@ def seen(snapshot: Snapshot, readers: Readers, rows: Rows) -> Seen:
     present = distinct(np.append(distinct(pairs), may_read(snapshot)))
     is_present = np.isin(rows.pairs, present)
     is_present[others_at[others_at != NOWHERE]] = True
+    new_pairs = present[~np.isin(present, rows.pairs)]
+    unknown = [at for at, row in zip(others, others_at.tolist(), strict=True) if row == NOWHERE]
 
-    # The reading's commits, and the remembered ones beside them.
+    # A reader is renewed if a commit of it is, if it is of another kind, or if its absence ends.
+    kinds_now = np.array([*(KINDS.index(group.kind) for group in snapshot.groups), NOWHERE])
+    kinds = np.where(is_present, kinds_now[rows.groups], readers.kinds)
+    is_renewed = is_present & (readers.is_absent | (kinds != readers.kinds))
+    # One that is listed and can't be read, or has no commit, is no longer absent: otherwise a
+    # later absence would seem to have begun with this one.
+    is_void = by_topic(snapshot, [topic.recreated for topic in snapshot.topics])[rows.topics]
+    has_commits = readers.has_commits & ~is_void
+    is_doubtful = failed(snapshot)[rows.groups] | (listed(snapshot)[rows.groups] & ~has_commits)
+    is_renewed |= readers.is_absent & ~is_present & is_doubtful
+
+    # Of millions of commits most stand where they stood: the others are looked at more closely.
+    may_be_news = _may_be_news(now) | np.isin(pairs, rows.pairs[readers.has_stale_commits])
+    is_meant = is_renewed | np.isin(rows.pairs, pairs[may_be_news])
+    of_new, renewed = _news(
+        snapshot,
+        where(now, may_be_news),
+        readers.where(is_meant),
+        Rows(*(each[is_meant] for each in rows)),
+        new_pairs,
+        kinds=kinds[is_meant],
+        is_renewed=is_renewed[is_meant],
+    )
+    new = NOBODY.with_rows(_new(snapshot, new_pairs, of_new))
+    return Seen(new.with_rows(_waiting(snapshot, unknown)), renewed, is_present)
+
+
+def _may_be_news(commits: pa.Table) -> Flags:
+    """Which commits (`COMMIT_SCHEMA`) may have moved since they were remembered, or may be older
+    than their log."""
+    stands = pc.and_(
+        pc.equal(commits["offset"], commits["remembered_offset"]),
+        pc.is_valid(commits["moved_at_ms"]),
+    )
+    return ~flags(pc.fill_null(stands, False)) | flags(commits["is_stale"])
+
+
+def _news(
+    snapshot: Snapshot,
+    now: pa.Table,
+    readers: Readers,
+    rows: Rows,
+    new_pairs: Integers,
+    *,
+    kinds: Integers,
+    is_renewed: Flags,
+) -> tuple[Commits, Readers]:
+    """The commits of new readers, by their places in ``new_pairs``; and those of the ``readers``
+    that are renewed or have news, with these ``kinds``. ``now``: what the reading shows of both."""
+    pairs = group_and_topic(snapshot, now)
     is_void = by_topic(snapshot, [topic.recreated for topic in snapshot.topics])[rows.topics]
     known = readers.commits.where(~is_void[readers.commits.owners])
     count = len(snapshot.partitions)
@@ -103,20 +157,10 @@ def seen(snapshot: Snapshot, readers: Readers, rows: Rows) -> Seen:
     has_changed = has_moved | (is_stale != np.append(known.is_stale, False)[at])
     is_news = has_changed & (offset != NOWHERE)
 
-    # A reader is renewed if a commit of it is, if it is of another kind, or if its absence ends.
-    kinds_now = np.array([*(KINDS.index(group.kind) for group in snapshot.groups), NOWHERE])
-    kinds = np.where(is_present, kinds_now[rows.groups], readers.kinds)
-    is_renewed = is_present & (readers.is_absent | (kinds != readers.kinds))
     is_renewed[known.owners[at[is_news & is_known]]] = True
     is_added = is_news & ~is_known
     owners = rows_among(pairs[is_added], rows.pairs)
     is_renewed[owners[owners != NOWHERE]] = True
-    # One that is listed and can't be read, or has no commit, is no longer absent: otherwise a
-    # later absence would seem to have begun with this one.
-    has_commits = np.bincount(known.owners, minlength=len(readers)) > 0
-    is_doubtful = failed(snapshot)[rows.groups] | (listed(snapshot)[rows.groups] & ~has_commits)
-    is_renewed |= readers.is_absent & ~is_present & is_doubtful
-
     after = known._replace(
         offsets=_written(known.offsets, at, kept, is_news & is_known),
         moved_at_ms=_written(known.moved_at_ms, at, moved_at_ms, is_news & is_known),
@@ -130,16 +174,11 @@ def seen(snapshot: Snapshot, readers: Readers, rows: Rows) -> Seen:
         moved_at_ms[is_added],
         is_stale[is_added],
     )
-    new_pairs = present[~np.isin(present, rows.pairs)]
     is_of_new = owners == NOWHERE
     of_new = added.where(is_of_new)
     of_new = of_new._replace(owners=np.searchsorted(new_pairs, pairs[is_added][is_of_new]))
-    unknown = [at for at, row in zip(others, others_at.tolist(), strict=True) if row == NOWHERE]
-    return Seen(
-        NOBODY.with_rows(_new(snapshot, new_pairs, of_new)).with_rows(_waiting(snapshot, unknown)),
-        _renewed(readers, np.flatnonzero(is_renewed), kinds, after, added.where(~is_of_new)),
-        is_present,
-    )
+    renewed = np.flatnonzero(is_renewed)
+    return of_new, _renewed(readers, renewed, kinds, after, added.where(~is_of_new))
 
 
 def _written(column: Any, at: Integers, values: Any, where: Flags) -> Any:

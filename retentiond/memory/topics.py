@@ -22,7 +22,7 @@ def known_topics(
     `KnownTopic.agreed` counts up to ``settle_cycles``: a topic that has settled stays settled until
     it is recreated.
     """
-    readers: Mapping[int, set[str]] | None = None
+    readers: Mapping[int, tuple[str, ...]] | None = None
     is_complete = snapshot.complete
     known = {}
     for position, topic in enumerate(snapshot.topics):
@@ -36,7 +36,7 @@ def known_topics(
         known[topic.name] = last
         if is_complete and last.agreed < settle_cycles:
             readers = readers_by_topic(snapshot) if readers is None else readers
-            now = tuple(sorted(readers.get(position, ())))
+            now = readers.get(position, ())
             agreed = last.agreed + 1 if now == last.groups else 1
             known[topic.name] = replace(last, groups=now, agreed=agreed)
     return known
@@ -57,21 +57,23 @@ def _has_seen_all_commits(snapshot: Snapshot, topic: int) -> bool:
     return all(reading.policy.excludes(snapshot.groups[at].name) for at in unreadable)
 
 
-def readers_by_topic(snapshot: Snapshot) -> defaultdict[int, set[str]]:
-    """The groups that have committed on a topic, now or before, or may read it; by the topic's
-    position."""
-    pairs: set[tuple[int, int]] = {*snapshot.readers, *snapshot.remembered_readers}
-    pairs |= traces(snapshot, snapshot.commits)
-    readers: defaultdict[int, set[str]] = defaultdict(set)
-    for group, topic in pairs:
-        readers[topic].add(snapshot.groups[group].group_id)
-    return readers
-
-
-def traces(snapshot: Snapshot, commits: pa.Table) -> set[tuple[int, int]]:
-    """Which group has a commit on which topic: pairs of their positions."""
-    pairs = distinct(group_and_topic(snapshot, commits)).tolist()
-    return {divmod(pair, len(snapshot.topics)) for pair in pairs}
+def readers_by_topic(snapshot: Snapshot) -> dict[int, tuple[str, ...]]:
+    """The groups that have committed on a topic, now or before, or may read it, sorted by name; by
+    the topic's position."""
+    others = [*snapshot.readers, *snapshot.remembered_readers]
+    count = len(snapshot.topics)
+    pairs = distinct(
+        np.append(
+            distinct(group_and_topic(snapshot, snapshot.commits)),
+            np.array([group * count + topic for group, topic in others], np.int64),
+        )
+    )
+    by_topic: defaultdict[int, list[str]] = defaultdict(list)
+    for group, topic in zip(
+        *(each.tolist() for each in np.divmod(pairs, max(1, count))), strict=True
+    ):
+        by_topic[topic].append(snapshot.groups[group].group_id)
+    return {topic: tuple(groups) for topic, groups in by_topic.items()}
 
 
 def group_and_topic(snapshot: Snapshot, commits: pa.Table) -> Integers:
