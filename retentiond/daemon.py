@@ -35,7 +35,7 @@ from retentiond.errors import (
 )
 from retentiond.history.keeper import HistoryKeeper
 from retentiond.kafka.cluster import Observer
-from retentiond.kafka.settings.certificate_expiry import certificate_expiry_s
+from retentiond.kafka.settings.tls import certificate_expiry_s
 from retentiond.reload import Reading, Reload
 from retentiond.schedule import EveryInterval, background_scheduler
 from retentiond.state.audit_file import log_bytes, oldest_entry_s
@@ -43,10 +43,8 @@ from retentiond.state.operator_actions import read_pause
 from retentiond.state.state import State
 from retentiond.state.state_dir import usable_bytes
 from retentiond.tell import logs
-from retentiond.tell.causes import Causes, sentence_of
-from retentiond.tell.logs import log_report, log_settled
-from retentiond.tell.metrics.exposition import Exposition
-from retentiond.tell.metrics.registry import Metrics
+from retentiond.tell.logs import Causes, log_report, log_settled, sentence_of
+from retentiond.tell.metrics.registry import Exposition, Metrics
 from retentiond.tell.page.routes import status_page
 from retentiond.tell.report import CycleReport
 from retentiond.tell.web.server import STUCK_S, DaemonStatus, application, raise_open_files, serve

@@ -15,20 +15,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from retentiond.cli.options import SOMETHING_FOUND, ConfigPath, Debug, load, set_up
-from retentiond.cli.output.printing import (
-    Column,
-    ColumnKind,
-    Row,
-    print_json,
-    print_table,
-    printer,
-    say,
-)
+from retentiond.cli.output.printing import NAME, TEXT, Column, Printer, print_json
 from retentiond.errors import UsageError
 from retentiond.formatting import listed, printable, say_count, say_many, say_names
 
 if TYPE_CHECKING:
     from retentiond.config import Config, Difference
+    from retentiond.config.policy import PolicyEntry
 
 MOST_NAMED = 3
 """How many entries a sentence names."""
@@ -110,7 +103,7 @@ def check(  # noqa: PLR0917 - typer hands each option over by its name
     path = set_up(context, config, debug)
     loaded = load(path, secrets=not no_secrets)
     _refuse_unreadable(loaded)
-    from retentiond.tell.first_look.well_known_topics import risky_entries
+    from retentiond.tell.first_look.unseen_readers import risky_entries
 
     warnings = risky_entries(loaded)
     if output is not DifferenceOutput.JSON:
@@ -118,7 +111,11 @@ def check(  # noqa: PLR0917 - typer hands each option over by its name
             print(f"retentiond: warning: {printable(warning)}", file=sys.stderr)
     if against is None:
         if output is DifferenceOutput.JSON:
-            print_json({"entries": _entry_documents(loaded), "warnings": warnings})
+            entries = [
+                {"entry": each.about[0], "owner": each.policy.owner, "meaning": _meaning(each)}
+                for each in loaded.entries
+            ]
+            print_json({"entries": entries, "warnings": warnings})
         else:
             _say_what_it_means(path, loaded, no_secrets)
         return
@@ -155,37 +152,22 @@ def _warn_of_unreadable(path: Path, config: Config) -> None:
 
 
 def _say_what_it_means(path: Path, config: Config, no_secrets: bool) -> None:
-    console = printer()
+    printer = Printer()
     for line in chain(_meanings(config), _about_pressure(config)):
-        say(console, printable(line))
+        printer.say(printable(line))
     mode = "deletes nothing (dry_run)" if config.dry_run else "DELETES RECORDS"
     enabled = [each.policy for each in config.entries if each.policy.enabled]
     if not config.dry_run and enabled and not any(policy.deletes for policy in enabled):
         mode = "deletes nothing (every enabled entry is on trial)"
     every = f"{config.schedule.interval_ms / 1000:g} s"
     unasked = " Variables and secret files were not asked for." if no_secrets else ""
-    say(
-        console,
-        f"{path} is valid. Every {every} retentiond {mode}.{unasked}",
-    )
+    printer.say(f"{path} is valid. Every {every} retentiond {mode}.{unasked}")
 
 
-def _entry_documents(config: Config) -> list[dict[str, Any]]:
-    return [
-        {"entry": each.about[0], "owner": each.policy.owner, "meaning": meaning}
-        for each, (_, meaning) in zip(config.entries, _entry_meanings(config), strict=True)
-    ]
-
-
-def _entry_meanings(config: Config) -> list[tuple[str, str]]:
-    """Per entry: which topics it is about, and what it says about them."""
-    from retentiond.config import describe
+def _meaning(entry: PolicyEntry) -> str:
     from retentiond.kafka.interface import INTERNAL_TOPICS
 
-    return [
-        (topics, INTERNAL if topics in INTERNAL_TOPICS else sentence)
-        for topics, sentence in describe(config)
-    ]
+    return INTERNAL if entry.topics in INTERNAL_TOPICS else entry.meaning
 
 
 def _about_pressure(config: Config) -> Iterator[str]:
@@ -214,11 +196,10 @@ def _about_pressure(config: Config) -> Iterator[str]:
 def _meanings(config: Config) -> Iterator[str]:
     """What the entries mean, file by file. A few that mean the same have a line each, more than
     that share one."""
-    described = zip(config.entries, _entry_meanings(config), strict=True)
-    for file, of_file in groupby(described, lambda each: each[0].file):
+    for file, of_file in groupby(config.entries, lambda each: each.file):
         entries = list(of_file)
         if file:
-            policies = [entry.policy for entry, _ in entries]
+            policies = [entry.policy for entry in entries]
             yield (
                 f"{file}, owner {policies[0].owner}: "
                 f"{say_many(len(policies), 'entry', 'entries')}, "
@@ -231,38 +212,33 @@ def _meanings(config: Config) -> Iterator[str]:
                     f"say nothing about others{asked}."
                 )
         alike: dict[str, list[str]] = {}
-        for _, (topics, meaning) in entries:
-            alike.setdefault(meaning, []).append(topics)
+        for entry in entries:
+            alike.setdefault(_meaning(entry), []).append(entry.topics)
         for meaning, about in alike.items():
             for topics in about if len(about) <= MOST_NAMED else [say_names(about, MOST_NAMED)]:
                 yield f"{topics}: {meaning}"
 
 
-HEADINGS = ("ENTRY", "OWNER", "SETTING", "BEFORE", "AFTER", "DELETION")
+COLUMNS: tuple[Column[Difference], ...] = (
+    Column("ENTRY", NAME, lambda each: each.entry or "(the file)"),
+    Column("OWNER", TEXT, lambda each: each.owner or ""),
+    Column("SETTING", TEXT, lambda each: each.setting),
+    Column("BEFORE", TEXT, lambda each: _value(each.before)),
+    Column("AFTER", TEXT, lambda each: _value(each.after)),
+    Column("DELETION", TEXT, lambda each: {"none": "as before"}.get(each.effect, each.effect)),
+)
 
 
 def _show(found: Sequence[Difference], output: DifferenceOutput) -> None:
-    console = printer()
+    printer = Printer()
     if not found:
-        say(console, "Nothing changes.")
+        printer.say("Nothing changes.")
     elif output is DifferenceOutput.MARKDOWN:
-        for line in (HEADINGS, ["---"] * len(HEADINGS), *map(_cells, found)):
-            say(console, f"| {' | '.join(map(_literal, line))} |")
+        rows = ([column.of(each) for column in COLUMNS] for each in found)
+        for line in ([column.heading for column in COLUMNS], ["---"] * len(COLUMNS), *rows):
+            printer.say(f"| {' | '.join(map(_literal, line))} |")
     else:
-        kinds = (ColumnKind.NAME, *[ColumnKind.TEXT] * (len(HEADINGS) - 1))
-        columns = [Column(*each) for each in zip(HEADINGS, kinds, strict=True)]
-        print_table(console, columns, [Row(_cells(each)) for each in found])
-
-
-def _cells(each: Difference) -> list[str]:
-    return [
-        each.entry or "(the file)",
-        each.owner or "",
-        each.setting,
-        _value(each.before),
-        _value(each.after),
-        {"none": "as before"}.get(each.effect, each.effect.value),
-    ]
+        printer.table(COLUMNS, found)
 
 
 def _literal(cell: str) -> str:

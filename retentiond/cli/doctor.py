@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from retentiond.cli.options import ConfigPath, Debug, Output, OutputFormat, load, set_up
-from retentiond.cli.output.printing import print_json, printer, progress, say
+from retentiond.cli.output.printing import Printer, print_json, progress
 from retentiond.formatting import printable
 from retentiond.kafka.settings.properties import translate
 
@@ -76,15 +76,15 @@ def document(examination: Examination) -> dict[str, object]:
 
 def _show(examination: Examination) -> None:
     """A table where there is a terminal to fit it to, else a line for each finding."""
-    console = printer()
-    if console.is_terminal:
-        console.print(_table(examination.findings))
+    printer = Printer()
+    if printer.console.is_terminal:
+        printer.console.print(_table(examination.findings))
     else:
         for each in examination.findings:
             remedy = f". Remedy: {each.remedy}" if each.remedy else ""
             found = f"{each.level:<8} {each.subject}: {each.sentence}{remedy}"
-            say(console, printable(found))
-    say(console, _summary(examination))
+            printer.say(printable(found))
+    printer.say(_summary(examination))
 
 
 def _table(findings: tuple[Finding, ...]) -> Table:

@@ -22,9 +22,8 @@ from retentiond.cli.options import (
     one_engine,
     refuse_without,
     set_up,
-    start_without_configuration,
 )
-from retentiond.cli.output.printing import print_json, printer
+from retentiond.cli.output.printing import Printer, print_json
 from retentiond.errors import UsageError
 
 if TYPE_CHECKING:
@@ -61,9 +60,8 @@ def explain(  # noqa: PLR0917 - typer hands each option over by its name
         )
     from retentiond.state.state import StoredState, read_stored_state
 
-    settings = None
+    settings, path = None, set_up(context, config, debug, bootstrap_server)
     if bootstrap_server is not None:
-        start_without_configuration(context, config, debug)
         from retentiond.tell.first_look.look import first_look
 
         retention_ms = consumed_retention_ms(consumed_retention)
@@ -75,7 +73,6 @@ def explain(  # noqa: PLR0917 - typer hands each option over by its name
             WITH_SERVER,
             {"--consumed-retention": consumed_retention, "--command-config": command_config},
         )
-        path = set_up(context, config, debug)
         loaded = load(path)
         stored = read_stored_state(loaded.state_dir)
         not_enabled = (
@@ -99,7 +96,7 @@ def explain(  # noqa: PLR0917 - typer hands each option over by its name
         print_json({**evidence_document(report), **answer})
     else:
         show = show_topic if partition is None else show_partition
-        show(printer(), report, explained)
+        show(Printer(), report, explained)
 
 
 def _explained(

@@ -24,7 +24,7 @@ from retentiond.cli.options import (
 )
 from retentiond.cli.output.files import new_file, refuse_unfit
 from retentiond.cli.output.first_look import show_first_look
-from retentiond.cli.output.printing import printer, say
+from retentiond.cli.output.printing import Printer
 from retentiond.clock import now_ms
 from retentiond.config import Config
 from retentiond.config.reader import leads_to
@@ -120,7 +120,7 @@ def take_first_look(wanted: FirstLookOptions) -> CycleReport | None:
                 if (beside.can_add(file, name) if file else not beside.matches(name))
             }
             if not asked and (nothing := _nothing_unmanaged(wanted, beside)):
-                say(printer(), printable(nothing))
+                Printer().say(printable(nothing))
                 return None
             config = unmanaged_look(beside, asked, retention_ms)
             kept = StoredState(recall(beside.state_dir))
@@ -149,10 +149,9 @@ def take_first_look(wanted: FirstLookOptions) -> CycleReport | None:
         if wanted.output is Output.TABLE and beside is None:
             expects = environment_of(origin.kafka)
             expected = f" It expects {' and '.join(expects)} in the environment." if expects else ""
-            say(
-                printer(),
+            Printer().say(
                 f"{path} is a configuration to start from, which deletes nothing yet.{expected} "
-                f"Next: retentiond check --config {path}",
+                f"Next: retentiond check --config {path}"
             )
         elif wanted.output is Output.TABLE and beside is not None:
             _say_policy_file(path, wanted.configuration, beside, look, owner)
@@ -272,11 +271,10 @@ def _say_policy_file(
         then += "." if config.dry_run else ", on trial: nothing is deleted from its topics yet."
     else:
         then = f"It has no effect until policies in {configuration} leads to it."
-    say(
-        printer(),
+    Printer().say(
         printable(
             f"{path} is a policy file of {say_many(len(look.topics), 'topic')}, "
             f"{say_count(enabled)} of them enabled, owner {owner}. {then} "
             f"Next: retentiond check --config {configuration}"
-        ),
+        )
     )

@@ -9,6 +9,11 @@ problem; 2 usage or configuration; 3 ``--exit-code`` found what the command look
 Results go to stdout, logs to stderr. A reader of stdout that goes before the end (``| head -1``)
 changes no code; a result that can't be written, to a full disk or a closed stdout, ends with 1. A
 full disk below stderr changes nothing: the log is no result.
+
+The kernel hands every orphan to the first process of a container. An orphan that ends stays a
+zombie until its parent asks for its exit code, and a daemon can't ask for those of all children,
+since libraries wait for theirs. So where retentiond is process 1, it works in a child, and process
+1 does nothing but pass signals on and bury the dead.
 """
 
 from __future__ import annotations
@@ -16,16 +21,16 @@ from __future__ import annotations
 import importlib
 import inspect
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
 from retentiond import __version__
-from retentiond.cli.first_process import work_in_a_child
 from retentiond.cli.options import INTERRUPTED, ConfigPath, Debug, Settings
 from retentiond.cli.output.streams import any_streams
 from retentiond.errors import RetentiondError
@@ -44,7 +49,7 @@ COMMANDS = {
     "pause": "state.pause:pause",
     "resume": "state.pause:resume",
     "groups": "state.groups:app",
-    "backup": "state.backup:backup",
+    "backup": "state.pause:backup",
     "delete-records": "delete_records:delete_records",
     "orphans": "orphans:orphans",
 }
@@ -130,3 +135,46 @@ def _run() -> None:
         said = "\n".join(map(printable, str(error).split("\n")))
         print(f"retentiond: {said}", file=sys.stderr)
         sys.exit(error.exit_code)
+
+
+FORWARDED_SIGNALS = {
+    signal.SIGHUP,
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGTERM,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+}
+
+
+def work_in_a_child() -> None:
+    """Returns in the child. Process 1 ends as that does, and with it all that is left."""
+    watched = FORWARDED_SIGNALS | {signal.SIGCHLD}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
+    child = os.fork()
+    if child:
+        _watch(child, watched)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _watch(child: int, watched: set[signal.Signals]) -> NoReturn:
+    while True:
+        come = signal.sigwaitinfo(watched)
+        if come.si_signo == signal.SIGCHLD:
+            _bury(child)
+        elif come.si_code <= 0:  # else the kernel's: a terminal's Ctrl-C reaches the child itself
+            os.kill(child, come.si_signo)
+
+
+def _bury(child: int) -> None:
+    """Everybody who has ended. Ends with the child."""
+    while True:
+        try:
+            ended, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if ended == 0:
+            return
+        if ended == child:
+            code = os.waitstatus_to_exitcode(status)
+            os._exit(code if code >= 0 else 128 - code)

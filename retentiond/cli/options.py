@@ -106,25 +106,21 @@ class Settings:
     debug: bool
 
 
-def set_up(context: typer.Context, config: Path | None, debug: bool) -> Path:
-    """Starts logging; the path of the configuration file.
+def set_up(
+    context: typer.Context, config: Path | None, debug: bool, server: str | None = None
+) -> Path:
+    """Starts logging; the path of the configuration file. ``server``: the cluster of
+    --bootstrap-server, with which a configuration that is given is an error.
 
     An option beats the environment wherever it stands, so the variable is read here and not by
     typer, which would take it for an option after the command's name.
     """
     before: Settings = context.obj
-    start_logging(debug or before.debug)
     given = config or before.config
-    return given or Path(os.environ.get(CONFIG_VARIABLE) or DEFAULT_CONFIG)
-
-
-def start_without_configuration(context: typer.Context, config: Path | None, debug: bool) -> None:
-    """Starts logging. The environment's configuration is passed over, one that is given is an
-    error."""
-    before: Settings = context.obj
-    if config or before.config:
+    if given and server is not None:
         raise UsageError("give either --config or --bootstrap-server, which goes without one")
     start_logging(debug or before.debug)
+    return given or Path(os.environ.get(CONFIG_VARIABLE) or DEFAULT_CONFIG)
 
 
 WITH_SERVER = "--bootstrap-server, without a configuration"

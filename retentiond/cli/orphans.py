@@ -23,17 +23,8 @@ from retentiond.cli.options import (
     load,
     refuse_without,
     set_up,
-    start_without_configuration,
 )
-from retentiond.cli.output.printing import (
-    Column,
-    ColumnKind,
-    Row,
-    print_json,
-    print_table,
-    printer,
-    say,
-)
+from retentiond.cli.output.printing import FIGURE, NAME, WORD, Column, Printer, print_json
 from retentiond.errors import UsageError
 from retentiond.formatting import printable, rfc3339, say_many
 from retentiond.kafka.settings.command_config import read_settings
@@ -111,12 +102,11 @@ def orphans(  # noqa: PLR0917 - typer hands each option over by its name
     )
     if remove and not yes and not sys.stdin.isatty():
         raise UsageError("--remove needs --yes where it can't ask; without --remove it only looks")
+    path = set_up(context, config, debug, bootstrap_server)
     if bootstrap_server is not None:
-        start_without_configuration(context, config, debug)
         settings = read_settings(bootstrap_server, command_config)
     else:
         refuse_without(WITH_SERVER, {"--command-config": command_config})
-        path = set_up(context, config, debug)
         settings = translate(load(path, "--config, or the cluster with --bootstrap-server").kafka)
     disks = identify((*log_dir, *(further or ())))
     where = state_dir or user_state_dir()
@@ -146,18 +136,18 @@ def approval(*, yes: bool) -> Approve:
     return ask
 
 
-DIRECTORIES = (
-    Column("LOG DIRECTORY", ColumnKind.NAME),
-    Column("ORPHANS", ColumnKind.FIGURE),
-    Column("BYTES", ColumnKind.FIGURE),
+DIRECTORIES: tuple[Column[tuple[Path, tuple[int, int]]], ...] = (
+    Column("LOG DIRECTORY", NAME, lambda total: str(total[0])),
+    Column("ORPHANS", FIGURE, lambda total: str(total[1][0])),
+    Column("BYTES", FIGURE, lambda total: str(total[1][1])),
 )
 
-ORPHANS = (
-    Column("FOLDER", ColumnKind.NAME),
-    Column("BYTES", ColumnKind.FIGURE),
-    Column("ORPHAN SINCE", ColumnKind.WORD, spare=True),
-    Column("BECAUSE", ColumnKind.NAME),
-    Column("FATE", ColumnKind.NAME),
+ORPHANS: tuple[Column[Orphan], ...] = (
+    Column("FOLDER", NAME, lambda orphan: str(orphan.folder.path)),
+    Column("BYTES", FIGURE, lambda orphan: str(orphan.contents.segment_bytes)),
+    Column("ORPHAN SINCE", WORD, lambda orphan: rfc3339(orphan.since_ms), spare=True),
+    Column("BECAUSE", NAME, lambda orphan: orphan.why),
+    Column("FATE", NAME, lambda o: o.fate.value + (f": {o.reason}" if o.reason else "")),
 )
 
 STYLES = {"removed": "green", "failed": "red", "removable": "yellow", "kept": ""}
@@ -167,23 +157,16 @@ def show(look: Scan, output: Output) -> None:
     if output is Output.JSON:
         print_json(document(look))
         return
-    console = printer()
-    print_table(
-        console,
-        DIRECTORIES,
-        (
-            Row([str(log_dir), str(count), str(size_bytes)])
-            for log_dir, (count, size_bytes) in look.totals().items()
-        ),
-    )
+    printer = Printer()
+    printer.table(DIRECTORIES, look.totals().items())
     if look.orphans:
-        say(console, "")
-        print_table(console, ORPHANS, map(_row, look.orphans))
+        printer.say("")
+        printer.table(ORPHANS, look.orphans, lambda orphan: STYLES[orphan.fate.value])
     for stranger in look.unclear:
-        say(console, f"left alone: {stranger.log_dir / stranger.name!s}: {stranger.why}")
+        printer.say(f"left alone: {stranger.log_dir / stranger.name!s}: {stranger.why}")
     for problem in look.problems:
-        say(console, f"incomplete: {problem}")
-    say(console, summary(look))
+        printer.say(f"incomplete: {problem}")
+    printer.say(summary(look))
 
 
 def summary(look: Scan) -> str:
@@ -194,19 +177,6 @@ def summary(look: Scan) -> str:
         f"broker {look.disks.broker}: {say_many(len(fates), 'orphan')}, of which "
         + ", ".join(f"{fates.count(fate)} {fate}" for fate in Fate)
         + "."
-    )
-
-
-def _row(orphan: Orphan) -> Row:
-    return Row(
-        [
-            str(orphan.folder.path),
-            str(orphan.contents.segment_bytes),
-            rfc3339(orphan.since_ms),
-            orphan.why,
-            orphan.fate.value + (f": {orphan.reason}" if orphan.reason else ""),
-        ],
-        STYLES[orphan.fate.value],
     )
 
 

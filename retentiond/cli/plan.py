@@ -24,7 +24,6 @@ from retentiond.cli.options import (
     one_engine,
     refuse_without,
     set_up,
-    start_without_configuration,
 )
 from retentiond.errors import UsageError
 from retentiond.model import Verdict
@@ -118,12 +117,8 @@ def plan(  # noqa: PLR0917 - typer hands each option over by its name
     if owner is not None and write_config is None:
         raise UsageError(f"{OWNER} goes with {WRITE_CONFIG}, which writes the policy file")
     report: CycleReport | None
+    path = set_up(context, config, debug, bootstrap_server)
     if bootstrap_server is not None or unmanaged:
-        path = Path()
-        if bootstrap_server is not None:
-            start_without_configuration(context, config, debug)
-        else:
-            path = set_up(context, config, debug)
         from retentiond.cli.first_look import FirstLookOptions, take_first_look
 
         report = take_first_look(
@@ -151,7 +146,7 @@ def plan(  # noqa: PLR0917 - typer hands each option over by its name
         )
         from retentiond.cli.output.plan import show
 
-        report = _planned(set_up(context, config, debug))
+        report = _planned(path)
         show(report, output, with_outcomes=False)
     if exit_code and report and any(row.verdict is Verdict.DELETE for row in report.plan.rows):
         raise typer.Exit(SOMETHING_FOUND)

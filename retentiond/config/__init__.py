@@ -5,7 +5,7 @@ topic, or a `ConfigError` that names the setting.
 """
 
 from retentiond.config.client_properties import Properties
-from retentiond.config.config import Config, Http, Limits, Schedule, Spark, describe
+from retentiond.config.config import Config, Http, Limits, Schedule, Spark
 from retentiond.config.differences import Difference, differences
 from retentiond.config.external_reader import ExternalReader
 from retentiond.config.no_policy import NoPolicy, PolicyConflict, PolicyUnreadable
@@ -25,7 +25,6 @@ __all__ = [
     "Schedule",
     "Spark",
     "TopicPolicy",
-    "describe",
     "differences",
     "load",
     "parse",

@@ -14,7 +14,7 @@ from retentiond.config.fences import Fence, Fences, PlacedFence, PolicyFiles
 from retentiond.config.no_policy import NoPolicy, UnreadableFile
 from retentiond.config.policy import Policies, PolicyEntry, work_out_policies
 from retentiond.config.rules import PolicyFile, TopicEntry, TopicRules
-from retentiond.config.settings import TopicPolicy, sentence
+from retentiond.config.settings import TopicPolicy
 from retentiond.config.values import (
     Count,
     CountOrNull,
@@ -52,7 +52,6 @@ class Schedule(Section):
 
     @property
     def under_pressure_ms(self) -> int:
-        """The interval in force while a log directory is under pressure."""
         return min(self.interval_ms, self.pressure_interval_ms)
 
 
@@ -315,7 +314,6 @@ class Config(Section):
 
     @property
     def policy_files(self) -> tuple[str, ...]:
-        """The names of the teams' files."""
         return self._policies.files
 
     @property
@@ -334,8 +332,3 @@ class Config(Section):
             (each for each in fenced if (self.base_dir / each).resolve() == file.resolve()), ""
         )
         return not self._policies.has_entry(topic) and self.fences.let(name, topic)
-
-
-def describe(config: Config) -> list[tuple[str, str]]:
-    """Per entry, in the order of the files: which topics it is about, and a sentence."""
-    return [(each.topics, sentence(each.policy)) for each in config.entries]

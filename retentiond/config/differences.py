@@ -14,7 +14,14 @@ from typing import Any
 
 from retentiond.config.config import Config
 from retentiond.config.policy import PolicyEntry
-from retentiond.config.settings import ENABLE, Effect, TopicPolicy, changes
+from retentiond.config.settings import (
+    ENABLE,
+    Effect,
+    TopicPolicy,
+    changes,
+    larger_is_sooner,
+    smaller_is_sooner,
+)
 from retentiond.config.values import is_unknown
 
 NOT_SHOWN = "(not shown)"
@@ -25,13 +32,6 @@ _ABOUT_TOPICS = {"topics", "defaults"}
 _BOOTSTRAP = "kafka.bootstrap.servers"
 
 
-def _null_is_most(before: int | None, after: int | None) -> Effect:
-    """The effect of a limit: a higher one lets more records go."""
-    if before is None or after is None:
-        return Effect.LATER if before is None else Effect.SOONER
-    return Effect.SOONER if after > before else Effect.LATER
-
-
 def _more_free(before: str | None, after: str | None) -> Effect:
     """Of free space that is asked for, a percentage; None: none is."""
     was, becomes = (0.0 if each is None else float(each.rstrip("%")) for each in (before, after))
@@ -40,9 +40,9 @@ def _more_free(before: str | None, after: str | None) -> Effect:
 
 _EFFECTS: dict[str, Callable[[Any, Any], Effect]] = {
     "dry_run": lambda _before, after: Effect.LATER if after else Effect.SOONER,
-    "limits.records_per_cycle": _null_is_most,
-    "limits.partitions_per_cycle": _null_is_most,
-    "limits.settle_cycles": lambda before, after: Effect.LATER if after > before else Effect.SOONER,
+    "limits.records_per_cycle": larger_is_sooner,
+    "limits.partitions_per_cycle": larger_is_sooner,
+    "limits.settle_cycles": smaller_is_sooner,
     **dict.fromkeys(
         ("disk_pressure", "disk_pressure.below_free", "disk_pressure.until_free"), _more_free
     ),

@@ -9,7 +9,7 @@ from typing import Annotated, Self
 from pydantic import BeforeValidator, WithJsonSchema, model_validator
 
 from retentiond.config.document import shown
-from retentiond.config.values import Section, filled, is_null, reads, refused, writes
+from retentiond.config.values import Section, filled, or_null, reads, refused, writes
 
 WRITTEN = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?) ?%")
 
@@ -58,9 +58,7 @@ class DiskPressure(Section):
         return self
 
 
-DiskPressureOrNull = Annotated[
-    DiskPressure | None, BeforeValidator(lambda value: None if is_null(value) else value)
-]
+DiskPressureOrNull = Annotated[DiskPressure | None, BeforeValidator(or_null(lambda value: value))]
 
 
 PRICE = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,12})?) ([^\s0-9][^\s]{0,15})")
@@ -97,11 +95,9 @@ def parse_price(text: str) -> Price | None:
     return None if found is None else Price(float(found[1]), found[2])
 
 
-def _price_or_null(value: object) -> Price | None:
+def _price(value: object) -> Price:
     if isinstance(value, Price):
         return value
-    if is_null(value):
-        return None
     price = parse_price(filled(value))
     if price is None:
         raise refused(EXPECTED_PRICE)
@@ -115,5 +111,5 @@ PriceOrNull = Annotated[
         WithJsonSchema({"type": "string", "pattern": rf"^{PRICE.pattern}$|\$\{{"}),
     ]
     | None,
-    reads(_price_or_null),
+    reads(or_null(_price)),
 ]

@@ -181,13 +181,11 @@ class Fences:
     )
 
     def around(self, topic: str) -> tuple[PlacedFence, ...]:
-        """Those that the topic is in."""
         if topic not in self._around:
             self._around[topic] = tuple(each for each in self.every if topic in each)
         return self._around[topic]
 
     def of(self, file: str) -> PlacedFence | None:
-        """The fence of a policy file."""
         return next((each for each in self.every if each.file == file), None)
 
     def let(self, file: str, topic: str) -> bool:

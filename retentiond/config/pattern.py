@@ -45,7 +45,6 @@ class Pattern:
         object.__setattr__(self, "_compiled", compiled)
 
     def fullmatch(self, text: str) -> bool:
-        """Whether it matches the whole text."""
         return self._compiled.fullmatch(text.encode(errors="surrogatepass")) is not None
 
 

@@ -22,7 +22,7 @@ from retentiond.config.no_policy import (
     refusal,
 )
 from retentiond.config.rules import PRESSURE, GroupRules, PolicyFile, TopicEntry, TopicRules
-from retentiond.config.settings import TopicPolicy, refined
+from retentiond.config.settings import TopicPolicy, refined, sentence
 from retentiond.config.values import is_unknown
 from retentiond.errors import ConfigError
 from retentiond.formatting import listed, say_duration
@@ -60,12 +60,16 @@ class PolicyEntry:
 
     @property
     def topics(self) -> str:
-        """Which topics it is about."""
         text, is_pattern = self.about
         if not is_pattern:
             return text
         besides = f" except {listed(self.excepted)}" if self.excepted else ""
         return f"topics matching {text}{besides}"
+
+    @property
+    def meaning(self) -> str:
+        """What it says of them, in a sentence."""
+        return sentence(self.policy)
 
     @property
     def switches_off(self) -> bool:

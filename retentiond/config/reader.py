@@ -245,13 +245,11 @@ def _read(path: Path, option: str, files: ConfigFiles) -> str:
 
 
 def sentence_of(error: ErrorDetails) -> str:
-    """What was expected there."""
     template = _SENTENCES.get(error["type"], "{msg}")
     return template.format(msg=error["msg"], given=shown(error["input"]), **error.get("ctx", {}))
 
 
 def path_of(error: ErrorDetails) -> str | None:
-    """The path of the key that is wrong."""
     below: tuple[str | int, ...] = error.get("ctx", {}).get("below", ())
     keys = (each for each in error["loc"] if each not in KINDS_OF_POLICY_FILES)
     return dotted((*keys, *below)) or None
@@ -303,7 +301,6 @@ class _FileSchema(GenerateJsonSchema):
 
 
 def json_schema() -> dict[str, Any]:
-    """The schema as a JSON value."""
     return Config.model_json_schema(schema_generator=_FileSchema)
 
 

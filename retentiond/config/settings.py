@@ -123,8 +123,15 @@ def _assumes(visibility: Any) -> Any:
     return {"assumed": True, "checked": False}.get(visibility, visibility)
 
 
-def _smaller_is_sooner(before: int, after: int) -> Effect:
+def smaller_is_sooner(before: int | None, after: int | None) -> Effect:
+    """None is more than any figure."""
+    if before is None or after is None:
+        return Effect.SOONER if before is None else Effect.LATER
     return Effect.SOONER if after < before else Effect.LATER
+
+
+def larger_is_sooner(before: int | None, after: int | None) -> Effect:
+    return smaller_is_sooner(after, before)
 
 
 def _true_is_sooner(before: bool, after: bool) -> Effect:
@@ -147,12 +154,6 @@ def _only_effect(before: Collection[Pattern], after: Collection[Pattern]) -> Eff
     if not (before and after):
         return Effect.LATER if before else Effect.SOONER
     return _more_is(Effect.LATER, Effect.SOONER)(before, after)
-
-
-def _never_is_longest(before: int | None, after: int | None) -> Effect:
-    if before is None or after is None:
-        return Effect.SOONER if before is None else Effect.LATER
-    return _smaller_is_sooner(before, after)
 
 
 def _sorted_patterns(patterns: Iterable[Pattern]) -> tuple[Pattern, ...]:
@@ -195,14 +196,14 @@ SETTINGS: tuple[PolicySetting, ...] = (
         "retention.commitoffset.ms",
         "consumed_retention_ms",
         lambda rules: rules.consumed_retention_ms,
-        _smaller_is_sooner,
+        smaller_is_sooner,
         says=_say_when,
     ),
     PolicySetting(
         "retention.commitoffset.pressure.ms",
         "pressure_retention_ms",
         lambda rules: rules.pressure_retention_ms,
-        _never_is_longest,
+        smaller_is_sooner,
         says=lambda ms: (
             None
             if ms is None
@@ -262,7 +263,7 @@ SETTINGS: tuple[PolicySetting, ...] = (
         "groups.forget_vanished_after",
         "forget_vanished_after_ms",
         lambda rules: _groups(rules).forget_vanished_after_ms,
-        _never_is_longest,
+        smaller_is_sooner,
         says=lambda ms: (
             None
             if ms is None
@@ -293,7 +294,7 @@ SETTINGS: tuple[PolicySetting, ...] = (
         "groups.min",
         "min_groups",
         lambda rules: _groups(rules).min,
-        lambda before, after: Effect.LATER if after > before else Effect.SOONER,
+        smaller_is_sooner,
         says=lambda least: f"at least {least} group{'s' if least > 1 else ''}",
         chooses_readers=True,
     ),
@@ -314,7 +315,6 @@ def refined(policy: TopicPolicy, rules: TopicRules) -> TopicPolicy:
 
 
 def sentence(policy: TopicPolicy) -> str:
-    """What it means."""
     if not policy.enabled:
         return "not enabled, so nothing is deleted."
     parts = (setting.says(setting.of(policy)) for setting in SETTINGS)

@@ -195,8 +195,9 @@ def is_null(value: object) -> bool:
     return value is None or (isinstance(value, Scalar) and value.is_null)
 
 
-def _whole_or_null(value: object) -> int | None:
-    return None if is_null(value) else whole(value)
+def or_null(read: Callable[[object], object]) -> Callable[[object], object]:
+    """How a value is read that may be null."""
+    return lambda value: None if is_null(value) else read(value)
 
 
 def _folder(value: object) -> Path:
@@ -290,9 +291,7 @@ def _interval_ms(value: object) -> int:
     return ms
 
 
-def _keep_ms(value: object) -> int | None:
-    if is_null(value):
-        return None
+def _keep_ms(value: object) -> int:
     ms = _duration_ms(value)
     if ms < SECOND_MS:
         raise refused(f"expected a duration of 1s or more, or null, not {shown(value)}")
@@ -384,7 +383,6 @@ def reads_text(read: Callable[[object], object]) -> WrapValidator:
 
 
 def writes(write: Callable[[Any], str]) -> PlainSerializer:
-    """How a setting's value is written."""
     return PlainSerializer(write, return_type=str)
 
 
@@ -404,7 +402,7 @@ Name = Annotated[str, reads_text(_name), WithJsonSchema(_FILLED_TEXT)]
 NotBlank = Annotated[str, reads_text(not_blank)]
 TextOrNull = Annotated[
     Annotated[str, WithJsonSchema(_FILLED_TEXT)] | None,
-    reads_text(lambda value: None if is_null(value) else filled(value)),
+    reads_text(or_null(filled)),
 ]
 Folder = Annotated[Path, reads_text(_folder), WithJsonSchema(_FILLED_TEXT)]
 LocalFolder = Annotated[Path, reads_text(_local_folder), WithJsonSchema(_text_like(_LOCAL_PLACE))]
@@ -416,7 +414,7 @@ LocalFileOrAddress = Annotated[
 ]
 FolderOrStore = Annotated[
     Annotated[str, WithJsonSchema(_FILLED_TEXT)] | None,
-    reads_text(lambda value: None if is_null(value) else _folder_or_store(value)),
+    reads_text(or_null(_folder_or_store)),
 ]
 File = Folder
 BcryptHash = Annotated[
@@ -439,9 +437,9 @@ _WrittenDuration = Annotated[
 ]
 Duration = Annotated[_WrittenDuration, reads(_duration_ms)]
 Interval = Annotated[_WrittenDuration, reads(_interval_ms)]
-DurationOrNull = Annotated[_WrittenDuration | None, reads(_keep_ms)]
+DurationOrNull = Annotated[_WrittenDuration | None, reads(or_null(_keep_ms))]
 Flag = Annotated[bool, reads(_flag)]
 Visibility = Annotated[Literal["checked", "assumed"], reads(_visibility)]
 Port = Annotated[int, Field(ge=0, le=65_535), reads(whole)]
 Count = Annotated[int, Field(ge=1, le=INT64_MAX), reads(whole)]
-CountOrNull = Annotated[Annotated[int, Field(ge=1, le=INT64_MAX)] | None, reads(_whole_or_null)]
+CountOrNull = Annotated[Annotated[int, Field(ge=1, le=INT64_MAX)] | None, reads(or_null(whole))]

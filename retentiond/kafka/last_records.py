@@ -21,7 +21,7 @@ from typing import Any
 
 from kafka.consumer.fetcher import Fetcher
 from kafka.errors import UnsupportedCodecError
-from kafka.protocol.consumer import FetchRequest, IsolationLevel
+from kafka.protocol.consumer import IsolationLevel
 from kafka.record import MemoryRecords
 from kafka.structs import TopicPartition as PartitionOfClient
 
@@ -33,7 +33,9 @@ from retentiond.kafka.errors.remedies import with_topic_grant
 from retentiond.kafka.interface import KeyedRecord, OffsetBound
 from retentiond.kafka.network_client import NetworkClient, failure_of_code, failure_of_exception
 from retentiond.kafka.offsets.lookups import Offsets
+from retentiond.kafka.offsets.record_stamps import fetch_request
 from retentiond.kafka.topics import Leader, Leaders
+from retentiond.kafka.wire.by_hand import OffsetQuery
 from retentiond.model import Failure, TopicPartition
 
 add_codecs()
@@ -50,10 +52,6 @@ MOST_KEPT_BYTES = 32 * 1024 * 1024
 FETCH_BYTES = 1024 * 1024
 """How much of a partition a request asks for. Each partition has a request of its own, so that an
 answer that lacks it says something."""
-
-LAST_FETCH_BY_NAME = 12
-"""The last version of Fetch that names topics; the first that is sent knows leader epochs."""
-FIRST_FETCH_WITH_EPOCHS = 9
 
 FETCH_WAIT_MS = 100
 
@@ -207,21 +205,9 @@ class LastRecords:
         return self._client.run(ask)
 
     def _request(self, at: TopicPartition, leader: Leader) -> Any:
-        topic = FetchRequest.FetchTopic
-        partition = topic.FetchPartition(
-            partition=at.partition,
-            current_leader_epoch=leader.epoch,
-            fetch_offset=self._next[at],
-            partition_max_bytes=FETCH_BYTES,
-        )
-        return FetchRequest(
-            max_wait_ms=FETCH_WAIT_MS,
-            min_bytes=1,
-            max_bytes=FETCH_BYTES,
-            isolation_level=IsolationLevel.READ_COMMITTED,
-            topics=[topic(topic=at.topic, partitions=[partition])],
-            min_version=FIRST_FETCH_WITH_EPOCHS,
-            max_version=LAST_FETCH_BY_NAME,
+        query = OffsetQuery(at.partition, leader.epoch, self._next[at])
+        return fetch_request(
+            {at.topic: [query]}, IsolationLevel.READ_COMMITTED, FETCH_WAIT_MS, FETCH_BYTES
         )
 
     def _take(self, at: TopicPartition, part: Any, end: int) -> Failure | None:

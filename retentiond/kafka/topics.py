@@ -47,8 +47,6 @@ NO_TOPIC = Failure(NO_SUCH_TOPIC, "there is no such topic")
 
 
 def topic_names(client: Client) -> frozenset[str]:
-    """All visible topics."""
-
     async def ask(network: NetworkClient) -> frozenset[str]:
         return frozenset(topic.name for topic in (await network.topics(None)).topics)
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from retentiond.formatting import HOUR_MS, say_name
+from retentiond.formatting import DAY_MS, HOUR_MS, MINUTE_MS, say_name
 from retentiond.history.hourly import Values
 
 MOST_LINES = 8
@@ -30,8 +30,6 @@ PALETTE = (
 
 MOST_STEPS = 5
 """How many steps an axis has."""
-
-MINUTE_MS, DAY_MS = HOUR_MS // 60, 24 * HOUR_MS
 
 TIME_STEPS_MS = (
     *(seconds * 1000 for seconds in (1, 5, 15, 30)),

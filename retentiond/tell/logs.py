@@ -1,12 +1,14 @@
 """Logs go to stderr, as readable lines if it is a terminal, else as JSON lines.
 
-Libraries log through the standard library; their lines have the same form.
+Libraries log through the standard library; their lines have the same form. A failure that lasts is
+logged once for each cause (`Causes`).
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
 from collections.abc import Iterable, MutableMapping
 from datetime import UTC, datetime
@@ -15,7 +17,7 @@ from typing import Any, TextIO, cast
 
 import structlog
 
-from retentiond.errors import RetentiondError
+from retentiond.errors import KafkaUnavailable, RetentiondError
 from retentiond.formatting import printable
 from retentiond.model import DeletionOutcome
 from retentiond.tell.log_writer import LogWriter
@@ -37,7 +39,6 @@ def write_aside() -> None:
 
 
 def dropped_lines() -> int:
-    """How many lines could not be written since the start."""
     return sys.stderr.dropped if isinstance(sys.stderr, LogWriter) else 0
 
 
@@ -232,3 +233,47 @@ def log_cycle(log: Any, report: CycleReport) -> None:
     is_well = report.result == "ok" and not (report.plan.problems or report.unnamed_readers)
     write = log.info if is_well else log.warning
     write(CYCLE, **figures(report))
+
+
+FIGURES = re.compile(r"\d+")
+"""Ignored when causes are compared: a time that differs by a second is no new cause."""
+
+
+def sentence_of(error: BaseException) -> str:
+    """The error's sentence on one line. A bug, which is no `RetentiondError`, is named by its class
+    as well."""
+    sentence = " ".join(str(error).split())
+    if isinstance(error, RetentiondError) and sentence:
+        return sentence
+    return ": ".join(part for part in (type(error).__name__, sentence) if part)
+
+
+class Causes:
+    """The causes of one series of failures. A cause is logged when it first comes, and when it
+    comes back after a cause of another kind. During an outage, connections are refused and
+    unanswered in turn; a cause that comes back like that is logged only if it comes twice in a
+    row."""
+
+    def __init__(self) -> None:
+        self._logged: set[str] = set()
+        self._logged_last: str | None = None
+        self._last: str | None = None
+        self._last_group: tuple[type, str | None] | None = None
+        self._not_logged = 0
+
+    def repeats_before(self, error: BaseException) -> int | None:
+        """None if the error need not be logged. Else how many failures were not logged since the
+        last one that was."""
+        kind = error.kind if isinstance(error, KafkaUnavailable) else None
+        cause = kind or FIGURES.sub("#", sentence_of(error))
+        group = (type(error), kind)
+        is_back = cause in self._logged and group == self._last_group and cause != self._last
+        is_known = cause == self._logged_last or is_back
+        self._last, self._last_group = cause, group
+        if is_known:
+            self._not_logged += 1
+            return None
+        repeats, self._not_logged = self._not_logged, 0
+        self._logged.add(cause)
+        self._logged_last = cause
+        return repeats

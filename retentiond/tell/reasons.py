@@ -278,7 +278,6 @@ WHOLE_ID_NOTE = " GROUP stands for the whole group id: take it from `--output js
 
 
 def short(reason: Reason, group: str | None) -> str:
-    """What keeps records, in a few words."""
     return REASON_TEXTS[reason].short.format(group="a group" if group is None else say_name(group))
 
 

@@ -91,7 +91,6 @@ class CycleReport:
 
     @cached_property
     def answers(self) -> ClusterAnswer:
-        """All figures of the plan and of its outcomes."""
         return cluster_answer(map(self._answer, self.plan.rows), self.disk)
 
     @property

@@ -15,7 +15,7 @@ from prometheus_client.registry import CollectorRegistry
 
 from retentiond.config import Http
 from retentiond.history.keeper import HistoryKeeper
-from retentiond.tell.metrics.exposition import Exposition
+from retentiond.tell.metrics.registry import Exposition
 from retentiond.tell.page.routes import status_page
 from retentiond.tell.report import CycleReport
 from retentiond.tell.web.server import DaemonStatus, application, serve

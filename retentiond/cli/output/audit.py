@@ -14,18 +14,10 @@ from typing import Any, NamedTuple, TextIO, TypeVar
 
 import pyarrow as pa
 from pyarrow import parquet
-from rich.console import Console
 
+from retentiond.act.approved import GroupEvidence
 from retentiond.cli.output.files import new_file, refuse_unfit
-from retentiond.cli.output.printing import (
-    Column,
-    ColumnKind,
-    Row,
-    csv_cell,
-    print_table,
-    printer,
-    say,
-)
+from retentiond.cli.output.printing import FIGURE, NAME, WORD, Column, Printer, csv_cell
 from retentiond.errors import UsageError
 from retentiond.fields import Storage
 from retentiond.formatting import rfc3339, say_any, say_many, say_name
@@ -37,28 +29,35 @@ from retentiond.tell.report import row_document
 
 T = TypeVar("T")
 
-COLUMNS = (
-    Column("REQUESTED", ColumnKind.WORD),
-    Column("TOPIC-PARTITION", ColumnKind.NAME),
-    Column("FROM", ColumnKind.FIGURE, spare=True),
-    Column("CUTOFF", ColumnKind.FIGURE, spare=True),
-    Column("RECORDS", ColumnKind.FIGURE),
-    Column("OUTCOME", ColumnKind.WORD),
-    Column("BOUND BY", ColumnKind.NAME),
+
+def _outcome(deletion: DeletionRecord) -> str:
+    """An intent that is still open may have reached the broker: nobody knows."""
+    return str(deletion.outcome or Outcome.UNKNOWN)
+
+
+COLUMNS: tuple[Column[DeletionRecord], ...] = (
+    Column("REQUESTED", WORD, lambda each: rfc3339(each.requested_at_ms)),
+    Column("TOPIC-PARTITION", NAME, lambda each: str(each.row.topic_partition)),
+    Column("FROM", FIGURE, lambda each: str(each.row.log_start_offset), spare=True),
+    Column("CUTOFF", FIGURE, lambda each: str(each.row.cutoff), spare=True),
+    Column("RECORDS", FIGURE, lambda each: str(each.row.records)),
+    Column("OUTCOME", WORD, _outcome),
+    Column("BOUND BY", NAME, lambda each: say_any(each.row.binding_group)),
 )
 
-EVIDENCE_COLUMNS = (
-    *COLUMNS[:2],
-    Column("GROUP", ColumnKind.NAME),
-    Column("COMMITTED", ColumnKind.FIGURE),
+EVIDENCE_COLUMNS: tuple[Column[tuple[DeletionRecord, GroupEvidence]], ...] = (
+    Column("REQUESTED", WORD, lambda each: rfc3339(each[0].requested_at_ms)),
+    Column("TOPIC-PARTITION", NAME, lambda each: str(each[0].row.topic_partition)),
+    Column("GROUP", NAME, lambda each: say_name(each[1].group_id)),
+    Column("COMMITTED", FIGURE, lambda each: str(each[1].committed_offset)),
 )
 
-ACTION_COLUMNS = (
-    Column("AT", ColumnKind.WORD),
-    Column("BY", ColumnKind.WORD),
-    Column("ACTION", ColumnKind.WORD),
-    Column("SUBJECT", ColumnKind.NAME),
-    Column("DETAIL", ColumnKind.NAME, spare=True),
+ACTION_COLUMNS: tuple[Column[Action], ...] = (
+    Column("AT", WORD, lambda action: rfc3339(action.at_ms)),
+    Column("BY", WORD, lambda action: action.operator),
+    Column("ACTION", WORD, lambda action: action.action),
+    Column("SUBJECT", NAME, lambda action: say_any(action.subject)),
+    Column("DETAIL", NAME, lambda action: action.detail or "-", spare=True),
 )
 
 STYLES = {Outcome.FAILED: "red", Outcome.UNKNOWN: "yellow"}
@@ -69,34 +68,25 @@ TABLE_ROWS = 1000
 
 
 def show_table(deletions: Iterable[DeletionRecord], *, with_evidence: bool) -> None:
-    console = printer()
-    only: dict[str, dict[str, None]] = {}  # in the order of the log
-    deletions = _noting(deletions, only)
+    printer, count = Printer(), 0
+    only: dict[str, dict[str, None]] = {}  # topics by pattern, in the order of the log
+
+    def noted() -> Iterator[DeletionRecord]:
+        nonlocal count
+        for each in deletions:
+            count += 1
+            if each.row.only_groups is not None:
+                only.setdefault(each.row.only_groups, {})[each.row.topic] = None
+            yield each
+
     if with_evidence:
-        count = _show_rows(
-            console,
-            EVIDENCE_COLUMNS,
-            deletions,
-            lambda each: (
-                Row([*_place(each), say_name(group.group_id), str(group.committed_offset)])
-                for group in each.evidence
-            ),
-        )
+        pairs = ((each, group) for each in noted() for group in each.evidence)
+        _show_rows(printer, EVIDENCE_COLUMNS, pairs)
     else:
-        count = _show_rows(console, COLUMNS, deletions, lambda each: [_row(each)])
+        _show_rows(printer, COLUMNS, noted(), _style)
     for pattern, topics in only.items():
-        say(console, say_groups_only(pattern, list(topics)))
-    say(console, say_many(count, "deletion"))
-
-
-def _noting(
-    deletions: Iterable[DeletionRecord], only: dict[str, dict[str, None]]
-) -> Iterator[DeletionRecord]:
-    """The same, while ``only`` learns where not every group counted: topics by pattern."""
-    for each in deletions:
-        if each.row.only_groups is not None:
-            only.setdefault(each.row.only_groups, {})[each.row.topic] = None
-        yield each
+        printer.say(say_groups_only(pattern, list(topics)))
+    printer.say(say_many(count, "deletion"))
 
 
 class _LineFeeds(NamedTuple):
@@ -130,32 +120,24 @@ def write_csv(deletions: Iterable[DeletionRecord], to: TextIO, *, with_evidence:
 
 
 def show_actions(actions: Iterable[Action]) -> None:
-    console = printer()
-
-    def rows(each: Action) -> Iterable[Row]:
-        who, what = say_any(each.subject), each.detail or "-"
-        yield Row([rfc3339(each.at_ms), each.operator, each.action, who, what])
-
-    count = _show_rows(console, ACTION_COLUMNS, actions, rows)
-    say(console, say_many(count, "action"))
+    printer = Printer()
+    count = _show_rows(printer, ACTION_COLUMNS, actions)
+    printer.say(say_many(count, "action"))
 
 
 def _show_rows(
-    console: Console,
-    columns: Sequence[Column],
+    printer: Printer,
+    columns: Sequence[Column[T]],
     values: Iterable[T],
-    rows_of: Callable[[T], Iterable[Row]],
+    style: Callable[[T], str] = lambda _value: "",
 ) -> int:
-    """How many values there were."""
-    rows: list[Row] = []
-    count = shown = 0
-    for count, value in enumerate(values, 1):
-        rows += rows_of(value)
-        if len(rows) >= TABLE_ROWS:
-            print_table(console, columns, rows)
-            shown, rows = count, []
-    if rows or not shown:
-        print_table(console, columns, rows)
+    """How many there were."""
+    left, count = iter(values), 0
+    while (rows := list(islice(left, TABLE_ROWS))) or not count:
+        printer.table(columns, rows, style)
+        if not rows:
+            break
+        count += len(rows)
     return count
 
 
@@ -167,11 +149,6 @@ def action_document(action: Action) -> dict[str, Any]:
         "subject": action.subject,
         "detail": action.detail,
     }
-
-
-def _outcome(deletion: DeletionRecord) -> str:
-    """An intent that is still open may have reached the broker: nobody knows."""
-    return str(deletion.outcome or Outcome.UNKNOWN)
 
 
 class AuditField(NamedTuple):
@@ -239,22 +216,8 @@ def _told(deletion: DeletionRecord, time: Callable[[int], Any]) -> dict[str, Any
     return values(BEFORE_ROW) | row_document(deletion.row) | values(AFTER_ROW)
 
 
-def _row(deletion: DeletionRecord) -> Row:
-    row = deletion.row
-    cells = [
-        *_place(deletion),
-        str(row.log_start_offset),
-        str(row.cutoff),
-        str(row.records),
-        _outcome(deletion),
-        say_any(row.binding_group),
-    ]
-    return Row(cells, STYLES.get(deletion.outcome or Outcome.UNKNOWN, ""))
-
-
-def _place(deletion: DeletionRecord) -> tuple[str, str]:
-    row = deletion.row
-    return rfc3339(deletion.requested_at_ms), f"{row.topic}-{row.partition}"
+def _style(deletion: DeletionRecord) -> str:
+    return STYLES.get(deletion.outcome or Outcome.UNKNOWN, "")
 
 
 GROUP_ROWS = 5_000

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
-from rich.console import Console
+from collections.abc import Callable, Iterator, Sequence
 
 from retentiond.cli.output.plan import STYLES, say_problems
-from retentiond.cli.output.printing import Column, ColumnKind, Row, print_table, say
+from retentiond.cli.output.printing import FIGURE, NAME, TEXT, WORD, Column, Printer
 from retentiond.formatting import (
     say_about,
     say_amount,
@@ -22,7 +20,6 @@ from retentiond.formatting import (
     say_stored,
     shell_argument,
 )
-from retentiond.model import PlanRow
 from retentiond.tell.explain.evidence import COMMITTED
 from retentiond.tell.explain.explanation import Explanation, TopicExplanation
 from retentiond.tell.figures.answers import SimilarPartitions, TopicAnswer, caveats, say_trials
@@ -31,16 +28,11 @@ from retentiond.tell.figures.kept_records import KEPT_BY_AGE, KeptRecords
 from retentiond.tell.reasons import UNSEEN_READERS_NOTE, short
 from retentiond.tell.report import CycleReport
 
-GROUPS = (
-    Column("GROUP", ColumnKind.NAME),
-    Column("KIND", ColumnKind.WORD),
-    Column("STATE", ColumnKind.WORD),
-    Column("COMMITTED", ColumnKind.FIGURE),
-    Column("LAG", ColumnKind.FIGURE),
-    Column("STANDS FOR", ColumnKind.FIGURE),
-    Column("", ColumnKind.TEXT),
+WHO: tuple[Column[GroupAnswer], ...] = (
+    Column("GROUP", NAME, lambda group: say_name(group.group_id)),
+    Column("KIND", WORD, lambda group: str(group.reader.kind)),
+    Column("STATE", WORD, lambda group: group.reader.state),
 )
-
 
 MOST_BINDING = 5
 """Groups that a cell names."""
@@ -49,51 +41,65 @@ MOST_EXCLUDED = 5
 """Groups that a line names."""
 
 
-def show_partition(console: Console, report: CycleReport, explained: TopicExplanation) -> None:
+def show_partition(printer: Printer, report: CycleReport, explained: TopicExplanation) -> None:
     (explanation,) = explained.partitions
     row = explanation.row
     records = f", {say_many(row.records, 'record')} to delete" if row.records else ""
-    say(console, f"{row.topic}:{row.partition}  {row.verdict}: {row.reason}{records}")
-    say(console, "")
+    printer.say(f"{row.topic}:{row.partition}  {row.verdict}: {row.reason}{records}")
+    printer.say("")
     for line in _rule(explanation):
-        say(console, line)
-    say(console, "")
-    now_ms = report.plan.planned_at_ms
+        printer.say(line)
+    printer.say("")
+    number, now_ms = row.partition, report.plan.planned_at_ms
     groups = sorted(explained.groups, key=lambda group: group.group_id)
-    _say_groups(console, report, explained, GROUPS, [_group(each, row, now_ms) for each in groups])
-    say(console, "")
-    say(console, f"Why: {explanation.answer.why}")
-    say(console, f"Remedy: {explained.remedy(row)}")
+    columns = (
+        *WHO,
+        Column("COMMITTED", FIGURE, lambda g: say_figure(g.reader.committed.get(number), "-")),
+        Column("LAG", FIGURE, lambda g: say_figure(g.lags[number], "-")),
+        Column(
+            "STANDS FOR",
+            FIGURE,
+            lambda g: say_standing(g.reader.stands_since_ms.get(number), now_ms),
+        ),
+        Column("", TEXT, lambda g: _note(g, number, now_ms)),
+    )
+    _show_groups(printer, columns, groups, lambda g: "bold" if number in g.binds else "")
+    _say_policy(printer, report, explained)
+    printer.say("")
+    printer.say(f"Why: {explanation.answer.why}")
+    printer.say(f"Remedy: {explained.remedy(row)}")
     if kept := explanation.answer.kept:
-        say(console, f"What stays: {'; '.join(map(_kept_records, kept))}")
-    say(console, f"On disk: {' '.join(explanation.on_disk)}")
+        printer.say(f"What stays: {'; '.join(map(_kept_records, kept))}")
+    printer.say(f"On disk: {' '.join(explanation.on_disk)}")
     for sentence in explanation.ages:
-        say(console, f"Timestamps: {sentence}")
-    say(console, UNSEEN_READERS_NOTE)
-    say_report(console, report)
+        printer.say(f"Timestamps: {sentence}")
+    printer.say(UNSEEN_READERS_NOTE)
+    say_report(printer, report)
 
 
-def _say_groups(
-    console: Console,
-    report: CycleReport,
-    explained: TopicExplanation,
-    columns: Sequence[Column],
-    rows: Sequence[Row],
+def _show_groups(
+    printer: Printer,
+    columns: Sequence[Column[GroupAnswer]],
+    groups: Sequence[GroupAnswer],
+    style: Callable[[GroupAnswer], str],
 ) -> None:
-    if rows:
-        print_table(console, columns, rows)
+    if groups:
+        printer.table(columns, groups, style)
     else:
-        say(console, "No group counts for the topic.")
+        printer.say("No group counts for the topic.")
+
+
+def _say_policy(printer: Printer, report: CycleReport, explained: TopicExplanation) -> None:
     if explained.answer.owner is not None:
-        say(console, f"Owner: {say_name(explained.answer.owner)}, who is asked about the topic.")
+        printer.say(f"Owner: {say_name(explained.answer.owner)}, who is asked about the topic.")
     if explained.answer.fence is not None:
-        say(console, f"Fence: only {explained.answer.fence} can say anything about the topic.")
+        printer.say(f"Fence: only {explained.answer.fence} can say anything about the topic.")
     if explained.answer in report.trials:
-        say(console, say_trials([explained.answer]))
+        printer.say(say_trials([explained.answer]))
     for caveat in caveats([explained.answer]):
-        say(console, caveat.sentence)
+        printer.say(caveat.sentence)
     if explained.excluded:
-        say(console, f"Excluded by the policy: {say_names(explained.excluded, MOST_EXCLUDED)}.")
+        printer.say(f"Excluded by the policy: {say_names(explained.excluded, MOST_EXCLUDED)}.")
 
 
 def _rule(explanation: Explanation) -> Iterator[str]:
@@ -119,25 +125,6 @@ def _rule(explanation: Explanation) -> Iterator[str]:
         yield f"  {name:<20}  {figure:>{width}}  {meaning}"
 
 
-def _group(group: GroupAnswer, row: PlanRow, now_ms: int) -> Row:
-    reader, number = group.reader, row.partition
-    return Row(
-        [
-            *_who(group),
-            say_figure(reader.committed.get(number), "-"),
-            say_figure(group.lags[number], "-"),
-            say_standing(reader.stands_since_ms.get(number), now_ms),
-            _note(group, number, now_ms),
-        ],
-        "bold" if number in group.binds else "",
-    )
-
-
-def _who(group: GroupAnswer) -> tuple[str, str, str]:
-    reader = group.reader
-    return say_name(reader.group_id), str(reader.kind), reader.state
-
-
 def _note(group: GroupAnswer, partition: int, now_ms: int) -> str:
     reader = group.reader
     notes = ["binds"] if partition in group.binds else []
@@ -159,75 +146,59 @@ def _kept_records(kept: KeptRecords) -> str:
     return f"{say_many(kept.records, 'record')}{about}, {why}"
 
 
-REASONS = (
-    Column("PARTITIONS", ColumnKind.NAME),
-    Column("VERDICT", ColumnKind.WORD),
-    Column("RECORDS", ColumnKind.FIGURE),
-    Column("BOUND BY", ColumnKind.TEXT),
-)
-
-GROUPS_OF_TOPIC = (
-    Column("GROUP", ColumnKind.NAME),
-    Column("KIND", ColumnKind.WORD),
-    Column("STATE", ColumnKind.WORD),
-    Column("LAG", ColumnKind.FIGURE),
-    Column("STANDS FOR", ColumnKind.FIGURE),
-    Column("KEEPS", ColumnKind.FIGURE),
-    Column("BINDS", ColumnKind.TEXT),
+REASONS: tuple[Column[SimilarPartitions], ...] = (
+    Column("PARTITIONS", NAME, lambda alike: say_ranges(alike.numbers)),
+    Column("VERDICT", WORD, lambda alike: f"{alike.first.verdict}: {alike.first.reason}"),
+    Column("RECORDS", FIGURE, lambda alike: say_count(alike.records) if alike.records else "-"),
+    Column("BOUND BY", TEXT, lambda alike: say_names(alike.binding_groups, MOST_BINDING) or "-"),
 )
 
 
-def show_topic(console: Console, report: CycleReport, explained: TopicExplanation) -> None:
+def show_topic(printer: Printer, report: CycleReport, explained: TopicExplanation) -> None:
     topic, alike = explained.answer, explained.reasons
-    say(console, f"{topic.topic}, {say_many(len(topic.partitions), 'partition')}:")
-    say(console, "")
-    print_table(console, REASONS, map(_alike, alike))
-    say(console, "")
+    printer.say(f"{topic.topic}, {say_many(len(topic.partitions), 'partition')}:")
+    printer.say("")
+    printer.table(REASONS, alike, lambda each: STYLES[each.first.verdict])
+    printer.say("")
     now_ms = report.plan.planned_at_ms
-    rows = [_group_of_topic(each, now_ms) for each in explained.groups]
-    _say_groups(console, report, explained, GROUPS_OF_TOPIC, rows)
+    columns = (
+        *WHO,
+        Column("LAG", FIGURE, lambda group: say_figure(group.lag, "-")),
+        Column("STANDS FOR", FIGURE, lambda group: say_standing(group.stands_since_ms, now_ms)),
+        Column("KEEPS", FIGURE, _keeps),
+        Column("BINDS", TEXT, _binds),
+    )
+    _show_groups(printer, columns, explained.groups, lambda g: "bold" if g.binds else "")
+    _say_policy(printer, report, explained)
     for each in alike:
         row = each.first
         which = f"partition {row.partition}" if len(topic.partitions) > 1 else "Why"
-        say(console, "")
-        say(console, f"{row.verdict}: {row.reason}, {say_ranges(each.numbers)}")
-        say(console, f"  {which}: {each.partitions[0].why}")
-        say(console, f"  {explained.remedy(row)}")
+        printer.say("")
+        printer.say(f"{row.verdict}: {row.reason}, {say_ranges(each.numbers)}")
+        printer.say(f"  {which}: {each.partitions[0].why}")
+        printer.say(f"  {explained.remedy(row)}")
     for sentence in dict.fromkeys(age for each in explained.partitions for age in each.ages):
-        say(console, "")
-        say(console, f"Timestamps: {sentence}")
-    say(console, "")
-    say(console, UNSEEN_READERS_NOTE)
-    say(console, _disk_of_topic(topic))
+        printer.say("")
+        printer.say(f"Timestamps: {sentence}")
+    printer.say("")
+    printer.say(UNSEEN_READERS_NOTE)
+    printer.say(_disk_of_topic(topic))
     for sentence in explained.under_pressure:
-        say(console, f"Disk pressure: {sentence}")
+        printer.say(f"Disk pressure: {sentence}")
     place = shell_argument(f"{topic.topic}:{topic.partitions[0].row.partition}")
-    say(console, f"More about one partition: retentiond explain {place}")
-    say_report(console, report)
+    printer.say(f"More about one partition: retentiond explain {place}")
+    say_report(printer, report)
 
 
-def _alike(alike: SimilarPartitions) -> Row:
-    cells = [
-        say_ranges(alike.numbers),
-        f"{alike.first.verdict}: {alike.first.reason}",
-        say_count(alike.records) if alike.records else "-",
-        say_names(alike.binding_groups, MOST_BINDING) or "-",
-    ]
-    return Row(cells, STYLES[alike.first.verdict])
+def _keeps(group: GroupAnswer) -> str:
+    return say_amount(group.kept_records, *group.kept) if group.kept_records else "-"
 
 
-def _group_of_topic(group: GroupAnswer, now_ms: int) -> Row:
+def _binds(group: GroupAnswer) -> str:
     binds = say_ranges(group.binds) or "-"
     if group.without_commit:
         binds += f"; no commit on {say_ranges(group.without_commit)}"
-    cells = [
-        *_who(group),
-        say_figure(group.lag, "-"),
-        say_standing(group.stands_since_ms, now_ms),
-        say_amount(group.kept_records, *group.kept) if group.kept_records else "-",
-        binds,
-    ]
-    return Row(cells, "bold" if group.binds else "")
+    return binds
 
 
 def _disk_of_topic(topic: TopicAnswer) -> str:
@@ -241,10 +212,10 @@ def _disk_of_topic(topic: TopicAnswer) -> str:
     return f"{takes}, of which deletion would free about {say_stored(*topic.frees)} now."
 
 
-def say_report(console: Console, report: CycleReport) -> None:
-    say_problems(console, report)
+def say_report(printer: Printer, report: CycleReport) -> None:
+    say_problems(printer, report)
     if report.plan.paused:
-        say(console, report.plan.paused)
+        printer.say(report.plan.paused)
 
 
 def say_standing(since_ms: int | None, now_ms: int) -> str:

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from retentiond.cli.options import Output
 from retentiond.cli.output.plan import say_problems
-from retentiond.cli.output.printing import (
-    Column,
-    ColumnKind,
-    Row,
-    print_json,
-    print_table,
-    printer,
-    say,
-)
+from retentiond.cli.output.printing import FIGURE, NAME, TEXT, Column, Printer, print_json
 from retentiond.formatting import (
     printable,
     say_amount,
@@ -27,7 +19,7 @@ from retentiond.formatting import (
     say_share,
 )
 from retentiond.model import Verdict
-from retentiond.tell.figures.answers import ClusterAnswer, TopicAnswer
+from retentiond.tell.figures.answers import TopicAnswer
 from retentiond.tell.figures.kept_records import KEPT_BY_AGE, NOTHING_STORED, KeptBecause
 from retentiond.tell.figures.pressure import suggest_pressure
 from retentiond.tell.first_look.look import FirstLook, first_look_document
@@ -44,85 +36,76 @@ MOST_CAUSES_SHOWN = 2
 MOST_OF_CLUSTER = 4
 """Keepers that the closing lines name."""
 
-COLUMNS = (
-    Column("TOPIC", ColumnKind.NAME),
-    Column("ON DISK", ColumnKind.FIGURE),
-    Column("FREES", ColumnKind.FIGURE),
-    Column("OF ALL", ColumnKind.FIGURE),
-    Column("RECORDS", ColumnKind.FIGURE),
-    Column("WHO KEEPS THE REST", ColumnKind.TEXT),
-)
-"""``OF ALL`` is the share of all logs in the cluster that the topic would free."""
-
-REMOTE_COLUMNS = (Column("REMOTE", ColumnKind.FIGURE), Column("FREES", ColumnKind.FIGURE))
-"""Where a topic is tiered: what it has in remote storage, and would free there, by estimate."""
-
-WITHOUT_BYTES = (
-    Column("TOPIC", ColumnKind.NAME),
-    Column("RECORDS", ColumnKind.FIGURE),
-    Column("WOULD GO", ColumnKind.FIGURE),
-    Column("SHARE", ColumnKind.FIGURE),
-    Column("WHO KEEPS THE REST", ColumnKind.TEXT),
-)
-
 
 def show_first_look(look: FirstLook, output: Output) -> None:
     if output is Output.JSON:
         print_json(first_look_document(look))
         return
-    answers, console = look.report.answers, printer()
+    answers, printer = look.report.answers, Printer()
     age = f"of {say_duration(look.retention_ms)}" if look.retention_ms else "of 0"
     where = f", on topics that no entry of {look.outside} is about" if look.outside else ""
-    say(console, f"What a consumed retention {age} would free{printable(where)}:\n")
+    printer.say(f"What a consumed retention {age} would free{printable(where)}:\n")
     shown = look.topics[:MOST_TOPICS]
-    has_bytes = answers.known_frees.local is not None
-    remote = REMOTE_COLUMNS if answers.is_tiered else ()
-    columns = (*COLUMNS[:4], *remote, *COLUMNS[4:])
-    print_table(
-        console,
-        columns if has_bytes else WITHOUT_BYTES,
-        (_row(topic, answers, look.retention_ms, look.unseen) for topic in shown),
-    )
+    printer.table(_columns(look), shown, _style)
     if len(shown) < len(answers.topics):
         more = say_many(len(answers.topics) - len(shown), "more topic")
         least = "are no larger than" if look.outside else "would free no more than"
-        say(console, f"… and {more} that {least} these: see --output json.")
-    say(console, "")
-    say_problems(console, look.report)
+        printer.say(f"… and {more} that {least} these: see --output json.")
+    printer.say("")
+    say_problems(printer, look.report)
     for line in _closing(look.report, look.retention_ms, look.unseen):
-        say(console, printable(line))
+        printer.say(printable(line))
 
 
-def _row(topic: TopicAnswer, look: ClusterAnswer, retention_ms: int, unseen: UnseenReaders) -> Row:
-    kept = "; ".join(_kept(topic, retention_ms, unseen)) or "-"
-    records = _if_any(topic.records, say_count(topic.records))
-    if look.known_frees.local is None:
-        cells = [
-            topic.topic,
-            "?" if topic.unreadable == len(topic.partitions) else say_count(topic.log_records),
-            records,
-            _if_any(topic.records, say_share(topic.records, topic.log_records)),
-        ]
-    else:
-        in_remote = (topic.size.remote, topic.frees.remote) if look.is_tiered else ()
-        remote = ["-" if each == 0 else say_estimate(each) for each in in_remote]
-        cells = [topic.topic, *_bytes(topic, look.log_bytes), *remote, records]
-    style = "yellow" if topic.verdicts[Verdict.HOLD] else "dim"
-    return Row([*cells, kept], "green" if topic.records else style)
+def _columns(look: FirstLook) -> Sequence[Column[TopicAnswer]]:
+    """``OF ALL`` is the share of all logs in the cluster that the topic would free. ``REMOTE``, and
+    what is freed there, are estimates."""
+    answers = look.report.answers
+    name: Column[TopicAnswer] = Column("TOPIC", NAME, lambda topic: topic.topic)
+    keepers: Column[TopicAnswer] = Column(
+        "WHO KEEPS THE REST",
+        TEXT,
+        lambda topic: "; ".join(_kept(topic, look.retention_ms, look.unseen)) or "-",
+    )
+    if answers.known_frees.local is None:
+        return (
+            name,
+            Column("RECORDS", FIGURE, lambda topic: _known(topic.known_log_records, say_count)),
+            Column("WOULD GO", FIGURE, lambda topic: _if_any(topic.records, say_count)),
+            Column("SHARE", FIGURE, lambda topic: _share(topic.records, topic.log_records)),
+            keepers,
+        )
+    remote: tuple[Column[TopicAnswer], ...] = (
+        Column("REMOTE", FIGURE, lambda topic: _if_any(topic.size.remote, say_estimate)),
+        Column("FREES", FIGURE, lambda topic: _if_any(topic.frees.remote, say_estimate)),
+    )
+    return (
+        name,
+        Column("ON DISK", FIGURE, lambda topic: _known(topic.size.local, say_bytes)),
+        Column("FREES", FIGURE, lambda topic: _if_any(topic.frees_of_size.local, say_bytes)),
+        Column("OF ALL", FIGURE, lambda each: _share(each.frees_of_size.local, answers.log_bytes)),
+        *(remote if answers.is_tiered else ()),
+        Column("RECORDS", FIGURE, lambda topic: _if_any(topic.records, say_count)),
+        keepers,
+    )
 
 
-def _bytes(topic: TopicAnswer, all_logs: int | None) -> list[str]:
-    """ON DISK, FREES, OF ALL."""
-    size, freed = topic.size.local, topic.frees_of_size.local
-    return [
-        "?" if size is None else say_bytes(size),
-        "?" if freed is None else _if_any(freed, say_bytes(freed)),
-        "?" if freed is None or all_logs is None else _if_any(freed, say_share(freed, all_logs)),
-    ]
+def _style(topic: TopicAnswer) -> str:
+    if topic.records:
+        return "green"
+    return "yellow" if topic.verdicts[Verdict.HOLD] else "dim"
 
 
-def _if_any(figure: int, said: str) -> str:
-    return said if figure else "-"
+def _share(part: int | None, whole: int | None) -> str:
+    return "?" if whole is None else _if_any(part, lambda some: say_share(some, whole))
+
+
+def _known(figure: int | None, say: Callable[[int], str]) -> str:
+    return "?" if figure is None else say(figure)
+
+
+def _if_any(figure: int | None, say: Callable[[int], str]) -> str:
+    return "-" if figure == 0 else _known(figure, say)
 
 
 def _kept(topic: TopicAnswer, retention_ms: int, unseen: UnseenReaders) -> Iterator[str]:

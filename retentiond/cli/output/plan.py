@@ -6,15 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from retentiond.cli.options import Output
-from retentiond.cli.output.printing import (
-    Column,
-    ColumnKind,
-    Row,
-    print_json,
-    print_table,
-    printer,
-    say,
-)
+from retentiond.cli.output.printing import FIGURE, NAME, WORD, Column, Printer, print_json
 from retentiond.formatting import (
     printable,
     say_any,
@@ -26,35 +18,39 @@ from retentiond.formatting import (
     say_share,
     say_stored,
 )
-from retentiond.model import Verdict
+from retentiond.model import PlanRow, Verdict
 from retentiond.tell.figures.answers import caveats, say_trials
 from retentiond.tell.reasons import UNSEEN_READERS_NOTE
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from retentiond.tell.figures.answers import PartitionAnswer, TopicAnswer
     from retentiond.tell.report import CycleReport
 
 STYLES = {Verdict.DELETE: "green", Verdict.NOTHING: "dim", Verdict.HOLD: "yellow"}
 
-COLUMNS = (
-    Column("TOPIC-PARTITION", ColumnKind.NAME),
-    Column("START", ColumnKind.FIGURE, spare=True),
-    Column("COMMITTED", ColumnKind.FIGURE, spare=True),
-    Column("END", ColumnKind.FIGURE, spare=True),
-    Column("CUTOFF", ColumnKind.FIGURE, spare=True),
-    Column("RECORDS", ColumnKind.FIGURE),
-    Column("BYTES", ColumnKind.FIGURE, spare=True),
-    Column("VERDICT", ColumnKind.WORD),
-    Column("BOUND BY", ColumnKind.NAME),
+
+def _local_bytes(answer: PartitionAnswer) -> str:
+    return say_stored(answer.frees.local, 0) if answer.records else "-"
+
+
+def _remote_bytes(answer: PartitionAnswer) -> str:
+    return "-" if answer.frees.remote == 0 else say_estimate(answer.frees.remote)
+
+
+BEFORE_BYTES: tuple[Column[PartitionAnswer], ...] = (
+    Column("TOPIC-PARTITION", NAME, lambda each: str(each.at)),
+    Column("START", FIGURE, lambda each: say_figure(each.row.log_start_offset), spare=True),
+    Column("COMMITTED", FIGURE, lambda each: say_figure(each.row.min_committed_offset), spare=True),
+    Column("END", FIGURE, lambda each: say_figure(each.row.high_watermark), spare=True),
+    Column("CUTOFF", FIGURE, lambda each: say_figure(each.row.cutoff), spare=True),
+    Column("RECORDS", FIGURE, lambda each: str(each.records or "-")),
 )
 
-WITH_REMOTE = (
-    *COLUMNS[:6],
-    Column("LOCAL", ColumnKind.FIGURE),
-    Column("REMOTE", ColumnKind.FIGURE),
-    *COLUMNS[7:],
+BYTES: tuple[Column[PartitionAnswer], ...] = (Column("BYTES", FIGURE, _local_bytes, spare=True),)
+
+BYTES_OF_TIERED: tuple[Column[PartitionAnswer], ...] = (
+    Column("LOCAL", FIGURE, _local_bytes),
+    Column("REMOTE", FIGURE, _remote_bytes),
 )
 """Where a topic of the plan is tiered: bytes on the disks and, by estimate, in remote storage."""
 
@@ -65,60 +61,48 @@ def show(report: CycleReport, output: Output, *, with_outcomes: bool) -> None:
 
         print_json(document(report, with_outcomes=with_outcomes))
         return
-    console = printer()
+    printer = Printer()
     answers = report.answers
-    print_table(
-        console,
-        WITH_REMOTE if answers.is_tiered else COLUMNS,
-        (_row(report, each, with_outcomes) for each in answers.partitions),
+    columns = (
+        *BEFORE_BYTES,
+        *(BYTES_OF_TIERED if answers.is_tiered else BYTES),
+        Column("VERDICT", WORD, lambda each: _verdict(report, each.row, with_outcomes)),
+        Column("BOUND BY", NAME, lambda each: say_any(each.row.binding_group)),
     )
-    say_problems(console, report)
+    printer.table(columns, answers.partitions, lambda each: STYLES[each.row.verdict])
+    say_problems(printer, report)
     if with_outcomes:
         for sentence in report.undone:
-            say(console, f"incomplete: {printable(sentence)}")
+            printer.say(f"incomplete: {printable(sentence)}")
     if report.plan.paused:
-        say(console, report.plan.paused)
+        printer.say(report.plan.paused)
     for stuck in report.disk.stuck:
-        say(console, f"stuck: {printable(str(stuck.at))}: {stuck.sentence}")
+        printer.say(f"stuck: {printable(str(stuck.at))}: {stuck.sentence}")
     for problem in report.disk.problems:
-        say(console, f"bytes are not known: {problem}")
+        printer.say(f"bytes are not known: {problem}")
     for topic in answers.topics:
         if topic.records and topic.frees_of_size.local is not None:
-            say(console, _on_disk(topic))
+            printer.say(_on_disk(topic))
     if report.trials:
-        say(console, say_trials(report.trials))
+        printer.say(say_trials(report.trials))
     for caveat in caveats(answers.topics):
-        say(console, caveat.sentence)
-    say(console, UNSEEN_READERS_NOTE)
-    say(console, _summary(report, with_outcomes))
+        printer.say(caveat.sentence)
+    printer.say(UNSEEN_READERS_NOTE)
+    printer.say(_summary(report, with_outcomes))
 
 
-def say_problems(console: Console, report: CycleReport) -> None:
+def say_problems(printer: Printer, report: CycleReport) -> None:
     for problem in report.problems:
-        say(console, f"{'warning' if report.plan.complete else 'incomplete'}: {problem}")
+        printer.say(f"{'warning' if report.plan.complete else 'incomplete'}: {problem}")
 
 
-def _row(report: CycleReport, answer: PartitionAnswer, with_outcomes: bool) -> Row:
+def _verdict(report: CycleReport, row: PlanRow, with_outcomes: bool) -> str:
     """After a run, a deletion's outcome stands in place of its reason, which is always the same. A
     trial has no outcome."""
-    row, frees = answer.row, answer.frees
     is_trial = row.dry_run and not report.plan.dry_run
-    remote = "-" if frees.remote == 0 else say_estimate(frees.remote)
     is_done = with_outcomes and row.verdict is Verdict.DELETE and not is_trial
-    cells = [
-        str(answer.at),
-        say_figure(row.log_start_offset),
-        say_figure(row.min_committed_offset),
-        say_figure(row.high_watermark),
-        say_figure(row.cutoff),
-        str(row.records or "-"),
-        say_stored(frees.local, 0) if row.records else "-",
-        *([remote] if report.answers.is_tiered else []),
-        f"{row.verdict}: {report.outcome(row).outcome if is_done else row.reason}"
-        f"{' (trial)' if is_trial else ''}",
-        say_any(row.binding_group),
-    ]
-    return Row(cells, STYLES[row.verdict])
+    because = report.outcome(row).outcome if is_done else row.reason
+    return f"{row.verdict}: {because}{' (trial)' if is_trial else ''}"
 
 
 def _on_disk(topic: TopicAnswer) -> str:

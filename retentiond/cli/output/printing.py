@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import Enum
 from textwrap import indent
-from typing import NamedTuple, TypeVar
+from typing import Generic, TextIO, TypeVar
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -37,34 +38,60 @@ class ColumnKind(Enum):
     FIGURE = "figure"
 
 
-class Column(NamedTuple):
-    """``spare``: left out, with all other spare ones, where there is no room for every column."""
+NAME, TEXT, WORD, FIGURE = ColumnKind
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[T]):
+    """``of``: the cell of a value, which has a row. ``spare``: left out, with all other spare ones,
+    where there is no room for every column."""
 
     heading: str
     kind: ColumnKind
+    of: Callable[[T], str]
     spare: bool = False
 
 
-class Row(NamedTuple):
-    """A cell for each column; ``style`` colours the row on a terminal."""
+class Printer:
+    """Prints for people. Group ids may hold brackets, colons and worse: they are shown as they are.
+    Only a terminal has a width, unless $COLUMNS says otherwise: in a pipe or a file is room for
+    all."""
 
-    cells: Sequence[str]
-    style: str = ""
+    def __init__(self, to: TextIO | None = None) -> None:
+        """``to``: instead of stdout, for which the text is meant all the same."""
+        self.console = _console()
+        if not self.console.is_terminal and not os.environ.get("COLUMNS", "").isdigit():
+            self.console.width = ANY_WIDTH
+        if to is not None:
+            width, self.console = self.console.width, _console(to)
+            self.console.width = width
+
+    def say(self, sentence: str) -> None:
+        """One line, whatever its length: a terminal wraps it, and a pipe gets it whole. A name in
+        it can't steer the terminal."""
+        self.console.print("\n".join(map(printable, sentence.split("\n"))), soft_wrap=True)
+
+    def table(
+        self,
+        columns: Sequence[Column[T]],
+        values: Iterable[T],
+        style: Callable[[T], str] = lambda _value: "",
+    ) -> None:
+        """All columns where they fit, else those that are not spare and a line about the others.
+        ``style`` colours a value's row on a terminal."""
+        rows = list(values)
+        table = _table(columns, rows, style)
+        left_out = [column.heading for column in columns if column.spare]
+        if not left_out or _full_width(self.console, table) <= self.console.width:
+            _print_whole(self.console, table)
+            return
+        kept = [column for column in columns if not column.spare]
+        _print_whole(self.console, _table(kept, rows, style))
+        self.say(f"Left out for lack of room: {', '.join(left_out)}. See --output json.")
 
 
-def printer() -> Console:
-    """stdout. Group ids may hold brackets, colons and worse: they are shown as they are. Only a
-    terminal has a width, unless $COLUMNS says otherwise: in a pipe or a file is room for all."""
-    console = Console(markup=False, emoji=False, highlight=False)
-    if not console.is_terminal and not os.environ.get("COLUMNS", "").isdigit():
-        console.width = ANY_WIDTH
-    return console
-
-
-def say(console: Console, sentence: str) -> None:
-    """One line, whatever its length: a terminal wraps it, and a pipe gets it whole. A name in it
-    can't steer the terminal."""
-    console.print("\n".join(map(printable, sentence.split("\n"))), soft_wrap=True)
+def _console(to: TextIO | None = None) -> Console:
+    return Console(file=to, markup=False, emoji=False, highlight=False)
 
 
 def next_cycle(dry_run: bool) -> str:
@@ -100,23 +127,6 @@ def csv_cell(value: object) -> object:
     with one: who takes the first one away has the text. Figures stay figures."""
     is_text = isinstance(value, str) and value.startswith((*FORMULA_SIGNS, "'"))
     return f"'{value}" if is_text else value
-
-
-def print_table(console: Console, columns: Sequence[Column], rows: Iterable[Row]) -> None:
-    """All columns where they fit, else those that are not spare and a line about the others."""
-    shown = list(rows)
-    table = _table(columns, shown)
-    left_out = [column.heading for column in columns if column.spare]
-    if left_out and _full_width(console, table) > console.width:
-        kept = [position for position, column in enumerate(columns) if not column.spare]
-        table = _table(
-            [columns[position] for position in kept],
-            [Row([row.cells[position] for position in kept], row.style) for row in shown],
-        )
-        _print_whole(console, table)
-        say(console, f"Left out for lack of room: {', '.join(left_out)}. See --output json.")
-    else:
-        _print_whole(console, table)
 
 
 def _print_whole(console: Console, table: Table) -> None:
@@ -155,21 +165,22 @@ def _full_width(console: Console, table: Table) -> int:
     return console.measure(table, options=console.options.update(width=ANY_WIDTH)).maximum
 
 
-def _table(columns: Iterable[Column], rows: Iterable[Row]) -> Table:
+def _table(columns: Sequence[Column[T]], values: Iterable[T], style: Callable[[T], str]) -> Table:
     table = Table(
         box=None, pad_edge=False, header_style="bold", collapse_padding=True, padding=(0, 1)
     )
     for column in columns:
-        if column.kind is ColumnKind.NAME:
+        if column.kind is NAME:
             table.add_column(column.heading, overflow="fold", min_width=LEAST_NAME_WIDTH)
-        elif column.kind is ColumnKind.TEXT:
+        elif column.kind is TEXT:
             table.add_column(column.heading, overflow="fold", min_width=LEAST_TEXT_WIDTH)
-        elif column.kind is ColumnKind.FIGURE:
+        elif column.kind is FIGURE:
             table.add_column(column.heading, justify="right", no_wrap=True)
         else:
             table.add_column(column.heading, no_wrap=True)
-    for row in rows:
-        table.add_row(*map(printable, row.cells), style=row.style)
+    for value in values:
+        cells = (printable(column.of(value)) for column in columns)
+        table.add_row(*cells, style=style(value))
     return table
 
 

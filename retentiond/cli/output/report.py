@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader
-from rich.console import Console
 
-from retentiond.cli.output.printing import Column, ColumnKind, Row, print_table, printer, say
+from retentiond.cli.output.printing import FIGURE, NAME, WORD, Column, Printer
 from retentiond.cli.past.options import past_document, say_bytes_if_known, say_past
 from retentiond.config.disks import MONTH_DAYS, Price
 from retentiond.formatting import (
@@ -39,34 +38,35 @@ from retentiond.history.ask.report_figures import (
 from retentiond.history.hourly import Values
 from retentiond.tell import charts
 
-SAVINGS = (
-    Column("TOPIC", ColumnKind.NAME),
-    Column("MEAN", ColumnKind.FIGURE),
-    Column("WITHOUT", ColumnKind.FIGURE),
-    Column("SAVED", ColumnKind.FIGURE),
-    Column("GIB·DAYS", ColumnKind.FIGURE),
-    Column("RECORDS DELETED", ColumnKind.FIGURE),
+TOPIC: Column[TopicSaving] = Column("TOPIC", NAME, lambda each: each.topic)
+OWNER: Column[TopicSaving] = Column(
+    "OWNER", NAME, lambda each: "-" if each.owner is None else say_name(each.owner)
 )
-OWNER = Column("OWNER", ColumnKind.NAME)
-KEEPERS = (
-    Column("GROUP", ColumnKind.NAME),
-    Column("TOPIC", ColumnKind.NAME),
-    Column("KEEPS", ColumnKind.FIGURE),
-    Column("RECORDS", ColumnKind.FIGURE),
-    Column("SINCE", ColumnKind.WORD),
+SAVINGS: tuple[Column[TopicSaving], ...] = (
+    Column("MEAN", FIGURE, lambda each: say_bytes_if_known(each.mean_bytes)),
+    Column("WITHOUT", FIGURE, lambda each: say_bytes_if_known(each.without_mean_bytes)),
+    Column("SAVED", FIGURE, lambda each: say_bytes_if_known(each.saved_bytes)),
+    Column(
+        "GIB·DAYS",
+        FIGURE,
+        lambda each: "?" if each.saved_gib_days is None else say_gib_days(each.saved_gib_days),
+    ),
+    Column("RECORDS DELETED", FIGURE, lambda each: say_count(each.records_deleted)),
 )
-STOPPED = (
-    Column("GROUP", ColumnKind.NAME),
-    Column("TOPICS", ColumnKind.NAME),
-    Column("RECORDS BEHIND", ColumnKind.FIGURE),
-    Column("SINCE", ColumnKind.WORD),
-)
-LOG_DIRS = (
-    Column("BROKER", ColumnKind.FIGURE),
-    Column("LOG DIRECTORY", ColumnKind.NAME),
-    Column("USABLE", ColumnKind.FIGURE),
-    Column("TOTAL", ColumnKind.FIGURE),
-    Column("FULL", ColumnKind.WORD),
+
+
+def _full(each: LogDirFilling) -> str:
+    if each.full_ms is not None:
+        return _time(each.full_ms)[:16].replace("T", " ")
+    return "seen for less than an hour" if each.seen_ms < HOUR_MS else "not filling"
+
+
+LOG_DIRS: tuple[Column[LogDirFilling], ...] = (
+    Column("BROKER", FIGURE, lambda each: str(each.broker)),
+    Column("LOG DIRECTORY", NAME, lambda each: each.log_dir),
+    Column("USABLE", FIGURE, lambda each: say_bytes(each.usable_bytes)),
+    Column("TOTAL", FIGURE, lambda each: say_bytes(each.total_bytes)),
+    Column("FULL", WORD, _full),
 )
 
 
@@ -148,43 +148,42 @@ LAST_MS = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp() * 1000)
 
 def table_text(report: Report, price: Price | None) -> str:
     text = io.StringIO()
-    console = Console(file=text, width=printer().width, markup=False, emoji=False, highlight=False)
-    for title, columns, rows in sections(report):
-        if rows:
-            say(console, title)
-            print_table(console, columns, map(Row, rows))
-            say(console, "")
+    printer = Printer(text)
+    for title, columns, values in sections(report):
+        printer.say(title)
+        printer.table(columns, values)
+        printer.say("")
     if report.unread_topics:
-        say(console, f"Nobody reads {say_names(report.unread_topics, 20)}.")
-    say_past(console, report.past)
-    say(console, summary(report, price))
+        printer.say(f"Nobody reads {say_names(report.unread_topics, 20)}.")
+    say_past(printer, report.past)
+    printer.say(summary(report, price))
     return text.getvalue()
 
 
-def sections(report: Report) -> list[tuple[str, Sequence[Column], list[list[str]]]]:
-    """The sections of table and page: a title, the columns and the cells of each."""
+def sections(report: Report) -> list[tuple[str, Sequence[Column[Any]], Sequence[Any]]]:
+    """The sections of table and page that have a row: a title, the columns and the values."""
     begin_ms, _ = _bounds(report)
-    return [
-        _savings(report),
-        ("Kept for groups now", KEEPERS, [_keeper_row(each, begin_ms) for each in report.keepers]),
-        (
-            "Groups that no longer commit",
-            STOPPED,
-            [_stopped_row(each, begin_ms) for each in report.stopped],
-        ),
-        ("Log directories", LOG_DIRS, [_log_dir_row(each) for each in report.log_dirs]),
+    has_owner = any(each.owner is not None for each in report.topics)
+    keepers: tuple[Column[KeepingGroup], ...] = (
+        Column("GROUP", NAME, lambda each: say_name(each.group)),
+        Column("TOPIC", NAME, lambda each: each.topic),
+        Column("KEEPS", FIGURE, lambda each: say_bytes_if_known(each.bytes)),
+        Column("RECORDS", FIGURE, lambda each: say_count(each.records)),
+        Column("SINCE", WORD, lambda each: _since(each.since_ms, begin_ms)),
+    )
+    stopped: tuple[Column[StoppedGroup], ...] = (
+        Column("GROUP", NAME, lambda each: say_name(each.group)),
+        Column("TOPICS", NAME, lambda each: say_names(each.topics, 3)),
+        Column("RECORDS BEHIND", FIGURE, lambda each: say_count(each.records)),
+        Column("SINCE", WORD, lambda each: _since(each.since_ms, begin_ms)),
+    )
+    every: list[tuple[str, Sequence[Column[Any]], Sequence[Any]]] = [
+        ("Saved, on average", (TOPIC, *([OWNER] if has_owner else []), *SAVINGS), report.topics),
+        ("Kept for groups now", keepers, report.keepers),
+        ("Groups that no longer commit", stopped, report.stopped),
+        ("Log directories", LOG_DIRS, report.log_dirs),
     ]
-
-
-def _savings(report: Report) -> tuple[str, Sequence[Column], list[list[str]]]:
-    """The section of savings, with the topics' owners if there are any."""
-    columns: tuple[Column, ...] = SAVINGS
-    rows = [_saving_row(each) for each in report.topics]
-    if any(each.owner is not None for each in report.topics):
-        columns = (SAVINGS[0], OWNER, *SAVINGS[1:])
-        for each, row in zip(report.topics, rows, strict=True):
-            row.insert(1, "-" if each.owner is None else say_name(each.owner))
-    return "Saved, on average", columns, rows
+    return [each for each in every if each[2]]
 
 
 def summary(report: Report, price: Price | None) -> str:
@@ -201,41 +200,6 @@ def summary(report: Report, price: Price | None) -> str:
         return f"{saved}."
     in_all = "" if gib_days is None else f"{price.of_gib_days(gib_days)} in all, and "
     return f"{saved}: {in_all}{price.of(total.saved_bytes / GIB)} a month at {price} a GiB."
-
-
-def _saving_row(each: TopicSaving) -> list[str]:
-    sizes = map(say_bytes_if_known, (each.mean_bytes, each.without_mean_bytes, each.saved_bytes))
-    days = "?" if each.saved_gib_days is None else say_gib_days(each.saved_gib_days)
-    return [
-        each.topic,
-        *sizes,
-        days,
-        say_count(each.records_deleted),
-    ]
-
-
-def _keeper_row(each: KeepingGroup, begin_ms: int) -> list[str]:
-    records = say_count(each.records)
-    return [
-        say_name(each.group),
-        each.topic,
-        say_bytes_if_known(each.bytes),
-        records,
-        _since(each.since_ms, begin_ms),
-    ]
-
-
-def _stopped_row(each: StoppedGroup, begin_ms: int) -> list[str]:
-    topics, records = say_names(each.topics, 3), say_count(each.records)
-    return [say_name(each.group), topics, records, _since(each.since_ms, begin_ms)]
-
-
-def _log_dir_row(each: LogDirFilling) -> list[str]:
-    full = "seen for less than an hour" if each.seen_ms < HOUR_MS else "not filling"
-    if each.full_ms is not None:
-        full = _time(each.full_ms)[:16].replace("T", " ")
-    sizes = map(say_bytes, (each.usable_bytes, each.total_bytes))
-    return [str(each.broker), each.log_dir, *sizes, full]
 
 
 def _since(epoch_ms: int | None, begin_ms: int) -> str:
@@ -267,9 +231,12 @@ def html(report: Report, price: Price | None) -> str:
         summary=summary(report, price),
         charts=[each.svg(charts.REPORT_LOOK, each.title) for each in pictures if each],
         sections=[
-            (title, [(each.heading, each.kind is ColumnKind.FIGURE) for each in columns], rows)
-            for title, columns, rows in sections(report)
-            if rows
+            (
+                title,
+                [(each.heading, each.kind is FIGURE) for each in columns],
+                [[column.of(each) for column in columns] for each in values],
+            )
+            for title, columns, values in sections(report)
         ],
         unread=[say_name(each) for each in report.unread_topics],
         cluster=say_name(report.past.cluster_id),
@@ -296,7 +263,6 @@ def on_disk(
 
 
 def _sums(points: Iterable[tuple[int, float]]) -> list[Point]:
-    """The sum of all values of each time."""
     sums: defaultdict[int, float] = defaultdict(float)
     for at_ms, value in points:
         sums[at_ms] += value

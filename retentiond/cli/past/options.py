@@ -22,7 +22,6 @@ from retentiond.cli.options import (
     TOPIC_IS_A_PATTERN,
     epoch_ms,
 )
-from retentiond.cli.output.printing import say
 from retentiond.clock import now_ms
 from retentiond.errors import HistoryUnavailable, UsageError
 from retentiond.formatting import (
@@ -37,12 +36,11 @@ from retentiond.formatting import (
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from rich.console import Console
 
+    from retentiond.cli.output.printing import Printer
     from retentiond.config import Config
     from retentiond.history.ask.past import AskedCluster, Past
-    from retentiond.history.ask.question import PolicyFor
-    from retentiond.history.ask.replay import Replay
+    from retentiond.history.ask.question import PolicyFor, TopicQuestion
     from retentiond.history.ask.rows import Tasks
     from retentiond.history.table import HistoryTable
 
@@ -196,21 +194,20 @@ def _await(work: Future[T], tasks: Sequence[Callable[[], Tasks]]) -> None:
             progress.update(bar, completed=done, total=known or None)
 
 
-def asked_replay(
+def asked_questions(
     past: Past,
-    session: SparkSession,
     is_asked: Callable[[str], bool],
-    policy_for: PolicyFor,
     in_force: PolicyFor,
-) -> Replay:
-    """Raises `UsageError` where no topic is asked about."""
+    tried: PolicyFor | None = None,
+) -> tuple[TopicQuestion, ...]:
+    """``tried``: in place of the policy that is in force. Raises `UsageError` where no topic is
+    asked about."""
     from retentiond.history.ask.question import questions
-    from retentiond.history.ask.replay import Replay
 
     topics = {topic for topic in past.topic_ids["topic"].to_pylist() if is_asked(topic)}
     if not topics:
         raise UsageError(f"the history has no such topic at that time; {TOPIC_IS_A_PATTERN}")
-    return Replay(past, session, questions(topics, policy_for, in_force))
+    return questions(topics, tried or in_force, in_force)
 
 
 def refuse_unseen(past: Past, asked: Period, changed: Iterable[str]) -> None:
@@ -242,23 +239,21 @@ def past_document(past: Past) -> dict[str, Any]:
     }
 
 
-def say_past(console: Console, past: Past) -> None:
+def say_past(printer: Printer, past: Past) -> None:
     """Whose it is, what there is to judge by, and what is not."""
     timeline = past.timeline
     period = timeline.period
-    say(
-        console,
+    printer.say(
         f"Cluster {say_name(past.cluster_id)}: {say_many(len(period), 'entry', 'entries')} from "
-        f"{rfc3339(period[0].entry.at_ms)} to {rfc3339(period[-1].entry.at_ms)}.",
+        f"{rfc3339(period[0].entry.at_ms)} to {rfc3339(period[-1].entry.at_ms)}."
     )
     for gap in timeline.gaps[:MOST_SHOWN]:
-        say(
-            console,
+        printer.say(
             f"no entries for {say_about(gap.until_ms - gap.from_ms)}, from {rfc3339(gap.from_ms)} "
-            f"to {rfc3339(gap.until_ms)}: nothing is known of that time",
+            f"to {rfc3339(gap.until_ms)}: nothing is known of that time"
         )
     if len(timeline.gaps) > MOST_SHOWN:
-        say(console, f"and {say_many(len(timeline.gaps) - MOST_SHOWN, 'gap')} more")
+        printer.say(f"and {say_many(len(timeline.gaps) - MOST_SHOWN, 'gap')} more")
 
 
 def say_bytes_if_known(count: int | None) -> str:

@@ -22,21 +22,13 @@ from retentiond.cli.options import (
     set_up,
 )
 from retentiond.cli.output.files import new_file, refuse_unfit
-from retentiond.cli.output.printing import (
-    Column,
-    ColumnKind,
-    Row,
-    print_json,
-    print_table,
-    printer,
-    say,
-)
+from retentiond.cli.output.printing import FIGURE, NAME, TEXT, Column, Printer, print_json
 from retentiond.cli.past.options import (
     SAFETY,
     ClusterId,
     TopicPatterns,
     answered,
-    asked_replay,
+    asked_questions,
     past_document,
     period,
     say_bytes_if_known,
@@ -112,9 +104,7 @@ def recommend(  # noqa: PLR0917 - typer hands each option over by its name
     def question(
         past: Past, session: SparkSession
     ) -> tuple[Past, tuple[Recommendation, ...], frozenset[str]]:
-        enabled = asked_replay(
-            past, session, is_enabled, in_force.policy_for, in_force.policy_for
-        ).questions
+        enabled = asked_questions(past, is_enabled, in_force.policy_for)
         replay = Replay(past, session, [without_retention(each) for each in enabled])
         again = partial(Replay, past, session)
         never = frozenset[str]() if write_config is None else never_deletable(past)
@@ -131,15 +121,6 @@ def recommend(  # noqa: PLR0917 - typer hands each option over by its name
         write(write_config, in_force, found, never)
 
 
-COLUMNS = (
-    Column("TOPIC", ColumnKind.NAME),
-    Column("RETENTION", ColumnKind.FIGURE),
-    Column("BECAUSE", ColumnKind.TEXT),
-    Column("MEAN", ColumnKind.FIGURE),
-    Column("SIMULATED MEAN", ColumnKind.FIGURE),
-)
-
-
 def show(past: Past, found: Sequence[Recommendation], safety: float, output: Output) -> None:
     if output is Output.JSON:
         print_json(
@@ -150,17 +131,16 @@ def show(past: Past, found: Sequence[Recommendation], safety: float, output: Out
             }
         )
         return
-    console = printer()
-    print_table(console, COLUMNS, map(_row, found))
-    say_past(console, past)
+    printer = Printer()
+    printer.table(COLUMNS, found, lambda each: "yellow" if each.is_short else "")
+    say_past(printer, past)
     short = [each for each in found if each.is_short]
     if short:
-        say(
-            console,
+        printer.say(
             f"{say_count(len(short))} of {say_many(len(found), 'topic')} "
             f"{say_verb(len(short), 'was', 'were')} observed for too short a time (less than "
             "7 days, or than three times the retention): nothing shorter than that time is "
-            "recommended for them.",
+            "recommended for them."
         )
 
 
@@ -184,19 +164,6 @@ def _document(each: Recommendation) -> dict[str, Any]:
     }
 
 
-def _row(each: Recommendation) -> Row:
-    return Row(
-        [
-            each.topic,
-            say_retention(_retention_minutes(each) * MINUTE_MS),
-            _because(each),
-            say_bytes_if_known(each.simulated.mean_bytes),
-            say_bytes_if_known(each.simulated.simulated_mean_bytes),
-        ],
-        "yellow" if each.is_short else "",
-    )
-
-
 def _because(each: Recommendation) -> str:
     from retentiond.history.ask.recommend import NeedKind
 
@@ -217,6 +184,19 @@ def _because(each: Recommendation) -> str:
 
 def _observed(each: Recommendation) -> str:
     return f"observed for {say_about(each.observed_ms)} only"
+
+
+COLUMNS: tuple[Column[Recommendation], ...] = (
+    Column("TOPIC", NAME, lambda each: each.topic),
+    Column("RETENTION", FIGURE, lambda each: say_retention(_retention_minutes(each) * MINUTE_MS)),
+    Column("BECAUSE", TEXT, _because),
+    Column("MEAN", FIGURE, lambda each: say_bytes_if_known(each.simulated.mean_bytes)),
+    Column(
+        "SIMULATED MEAN",
+        FIGURE,
+        lambda each: say_bytes_if_known(each.simulated.simulated_mean_bytes),
+    ),
+)
 
 
 def _retention_minutes(each: Recommendation) -> int:

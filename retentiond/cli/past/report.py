@@ -11,7 +11,7 @@ import typer
 
 from retentiond.cli.options import SINCE, ConfigPath, Debug, load, matching, set_up
 from retentiond.cli.output.files import refuse_without_folder, replace_file
-from retentiond.cli.past.options import ClusterId, answered, asked_replay, period
+from retentiond.cli.past.options import ClusterId, answered, asked_questions, period
 from retentiond.errors import UsageError
 
 if TYPE_CHECKING:
@@ -81,9 +81,7 @@ def report(  # noqa: PLR0917 - typer hands each option over by its name
     priced = loaded.history.price_per_gib_month if price is None else _price(price)
 
     def question(past: Past, session: SparkSession) -> Report:
-        every = asked_replay(
-            past, session, matching(None), loaded.policy_for, loaded.policy_for
-        ).questions
+        every = asked_questions(past, matching(None), loaded.policy_for)
         return reported(Replay(past, session, [without_retentiond(each) for each in every]))
 
     made = {ReportOutput.JSON: json_text, ReportOutput.HTML: html, ReportOutput.TABLE: table_text}

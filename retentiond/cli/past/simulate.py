@@ -22,21 +22,13 @@ from retentiond.cli.options import (
     matching,
     set_up,
 )
-from retentiond.cli.output.printing import (
-    Column,
-    ColumnKind,
-    Row,
-    print_json,
-    print_table,
-    printer,
-    say,
-)
+from retentiond.cli.output.printing import FIGURE, NAME, Column, Printer, print_json
 from retentiond.cli.past.options import (
     MOST_SHOWN,
     ClusterId,
     TopicPatterns,
     answered,
-    asked_replay,
+    asked_questions,
     past_document,
     period,
     refuse_unseen,
@@ -58,7 +50,6 @@ from retentiond.formatting import (
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from rich.console import Console
 
     from retentiond.config.policy import PolicyEntry
     from retentiond.history.ask.missed import Missed
@@ -138,6 +129,7 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
         raise UsageError("give either --policy or --set: a file of --policy has every setting")
     from retentiond.history.ask.observed import not_judged, observed_ms
     from retentiond.history.ask.question import tried_policy
+    from retentiond.history.ask.replay import Replay
     from retentiond.history.ask.simulate import simulate as simulated
 
     in_force = load(path)
@@ -150,8 +142,8 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
 
     def question(past: Past, session: SparkSession) -> Simulation:
         refuse_unseen(past, asked, tried.changes)
-        policies = (tried.policy_for, in_force.policy_for)
-        return simulated(asked_replay(past, session, is_asked, *policies))
+        asked_about = asked_questions(past, is_asked, in_force.policy_for, tried.policy_for)
+        return simulated(Replay(past, session, asked_about))
 
     simulation = answered(in_force, asked, question, tried.longest_ms, cluster)
     recorded = observed_ms(simulation.past)
@@ -186,15 +178,29 @@ class Doubts(NamedTuple):
     least_ms: int
 
 
-COLUMNS = (
-    Column("TOPIC", ColumnKind.NAME),
-    Column("RETENTION", ColumnKind.FIGURE),
-    Column("MEAN", ColumnKind.FIGURE),
-    Column("PEAK", ColumnKind.FIGURE, spare=True),
-    Column("SIMULATED MEAN", ColumnKind.FIGURE),
-    Column("SIMULATED PEAK", ColumnKind.FIGURE, spare=True),
-    Column("RECORDS DELETED", ColumnKind.FIGURE, spare=True),
-    Column("MISSED", ColumnKind.FIGURE),
+def _say_records_missed(topic: SimulatedTopic) -> str:
+    return say_count(sum(each.records for each in topic.missed)) if topic.missed else "-"
+
+
+COLUMNS: tuple[Column[SimulatedTopic], ...] = (
+    Column("TOPIC", NAME, lambda each: each.topic),
+    Column("RETENTION", FIGURE, lambda each: _say_retention(each.retention_ms)),
+    Column("MEAN", FIGURE, lambda each: say_bytes_if_known(each.mean_bytes)),
+    Column("PEAK", FIGURE, lambda each: say_bytes_if_known(each.peak_bytes), spare=True),
+    Column("SIMULATED MEAN", FIGURE, lambda each: say_bytes_if_known(each.simulated_mean_bytes)),
+    Column(
+        "SIMULATED PEAK",
+        FIGURE,
+        lambda each: say_bytes_if_known(each.simulated_peak_bytes),
+        spare=True,
+    ),
+    Column(
+        "RECORDS DELETED",
+        FIGURE,
+        lambda each: say_count(each.simulated_records_deleted),
+        spare=True,
+    ),
+    Column("MISSED", FIGURE, _say_records_missed),
 )
 
 
@@ -205,12 +211,12 @@ def show(simulation: Simulation, output: Output, doubts: Doubts = NO_DOUBTS) -> 
     if output is Output.JSON:
         print_json(document(simulation, doubts))
         return
-    console = printer()
-    print_table(console, COLUMNS, (_row(each) for each in simulation.topics))
-    say_past(console, simulation.past)
-    _say_missed(console, simulation.total.missed)
-    _say_doubts(console, doubts)
-    say(console, _summary(simulation.total))
+    printer = Printer()
+    printer.table(COLUMNS, simulation.topics, lambda each: "red" if each.missed else "")
+    say_past(printer, simulation.past)
+    _say_missed(printer, simulation.total.missed)
+    _say_doubts(printer, doubts)
+    printer.say(_summary(simulation.total))
 
 
 def document(simulation: Simulation, doubts: Doubts = NO_DOUBTS) -> dict[str, Any]:
@@ -258,53 +264,37 @@ def _missed(lost: Missed) -> dict[str, Any]:
     }
 
 
-def _row(topic: SimulatedTopic) -> Row:
-    lost = sum(each.records for each in topic.missed)
-    return Row(
-        [
-            topic.topic,
-            "-" if topic.retention_ms is None else say_retention(topic.retention_ms),
-            say_bytes_if_known(topic.mean_bytes),
-            say_bytes_if_known(topic.peak_bytes),
-            say_bytes_if_known(topic.simulated_mean_bytes),
-            say_bytes_if_known(topic.simulated_peak_bytes),
-            say_count(topic.simulated_records_deleted),
-            say_count(lost) if lost else "-",
-        ],
-        "red" if lost else "",
-    )
+def _say_retention(ms: int | None) -> str:
+    return "-" if ms is None else say_retention(ms)
 
 
-def _say_missed(console: Console, losses: Iterable[Missed]) -> None:
+def _say_missed(printer: Printer, losses: Iterable[Missed]) -> None:
     every = sorted(losses, key=lambda each: (each.at_ms, each.topic, each.partition, each.group))
     for each in every[:MOST_SHOWN]:
-        say(
-            console,
+        printer.say(
             f"missed: from {rfc3339(each.at_ms)} on, group {say_name(each.group)} stood below the "
             f"start of {each.topic}-{each.partition}: at worst at {each.committed_offset}, where "
-            f"it would have been {each.log_start_offset}: {say_many(each.records, 'record')}",
+            f"it would have been {each.log_start_offset}: {say_many(each.records, 'record')}"
         )
     if len(every) > MOST_SHOWN:
-        say(console, f"and {len(every) - MOST_SHOWN} more: see --output json")
+        printer.say(f"and {len(every) - MOST_SHOWN} more: see --output json")
 
 
-def _say_doubts(console: Console, doubts: Doubts) -> None:
+def _say_doubts(printer: Printer, doubts: Doubts) -> None:
     for entry in doubts.not_judged[:MOST_SHOWN]:
         of = f" (owner {say_name(entry.policy.owner)})" if entry.policy.owner else ""
-        say(
-            console,
+        printer.say(
             f"not judged: {entry.topics}{of}: the history has no such topic at that time, so "
-            "nobody can say what a reader would have missed there; a trial (dry_run) records it",
+            "nobody can say what a reader would have missed there; a trial (dry_run) records it"
         )
     for topic in doubts.too_short[:MOST_SHOWN]:
-        say(
-            console,
+        printer.say(
             f"observed too short: {topic.topic}, for {say_about(topic.observed_ms)} without gaps, "
-            f"which is less than {say_duration(doubts.least_ms)}",
+            f"which is less than {say_duration(doubts.least_ms)}"
         )
     more = sum(max(0, len(each) - MOST_SHOWN) for each in doubts[:2])
     if more:
-        say(console, f"and {more} more: see --output json")
+        printer.say(f"and {more} more: see --output json")
 
 
 def _summary(total: SimulatedTopic) -> str:

@@ -22,7 +22,7 @@ from retentiond.cli.options import (
     refuse,
     set_up,
 )
-from retentiond.cli.output.printing import print_json_list, printer, say, while_read
+from retentiond.cli.output.printing import Printer, print_json_list, while_read
 from retentiond.clock import now_ms
 from retentiond.errors import UsageError
 from retentiond.formatting import say_many, say_verb
@@ -129,7 +129,7 @@ def audit(  # noqa: PLR0917 - typer hands each option over by its name
         _verify(deletions, output)
     elif export is not None:
         count = printed.export_deletions(deletions, export, with_evidence=evidence)
-        say(printer(), f"{say_many(count, 'deletion')} written to {export}")
+        Printer().say(f"{say_many(count, 'deletion')} written to {export}")
     else:
         _show(while_read(deletions), output, folder, with_evidence=evidence)
 
@@ -157,11 +157,11 @@ def _show(
         printed.show_table(deletions, with_evidence=with_evidence)
         if others := count_actions(folder):
             are = say_verb(others, "is", "are")
-            say(printer(), f"{say_many(others, 'action')} by operators {are} shown by --actions")
+            Printer().say(f"{say_many(others, 'action')} by operators {are} shown by --actions")
 
 
 def _verify(deletions: Iterable[DeletionRecord], output: AuditOutput) -> None:
-    console, count, wrong = printer(), 0, 0
+    printer, count, wrong = Printer(), 0, 0
 
     def judged() -> Iterator[tuple[DeletionRecord, tuple[str, ...]]]:
         nonlocal count, wrong
@@ -180,8 +180,8 @@ def _verify(deletions: Iterable[DeletionRecord], output: AuditOutput) -> None:
             row = deletion.row
             of = f"{row.topic}-{row.partition} up to {row.cutoff} in cycle {deletion.cycle_id}"
             for sentence in found:
-                say(console, f"{of}: {sentence}")
+                printer.say(f"{of}: {sentence}")
         differ = say_verb(wrong, "differs", "differ")
-        say(console, f"{say_many(count, 'deletion')} worked out again: {wrong} {differ}")
+        printer.say(f"{say_many(count, 'deletion')} worked out again: {wrong} {differ}")
     if wrong:
         raise typer.Exit(1)

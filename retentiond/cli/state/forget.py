@@ -1,25 +1,71 @@
-"""How ``retentiond groups forget`` lets go of a group, or of many that have vanished."""
+"""How groups are shown that are remembered or in the cluster, and how ``retentiond groups forget``
+lets go of one, or of many that have vanished."""
 
 from __future__ import annotations
 
 import sys
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from retentiond.cli.options import confirm, duration_ms, load, matching
-from retentiond.cli.output.groups import GROUP_COLUMNS, by_reader, group_document, group_row
-from retentiond.cli.output.printing import print_table, printer, say
+from retentiond.cli.output.printing import FIGURE, NAME, WORD, Column, Printer
 from retentiond.errors import RetentiondError, StateError, UsageError
-from retentiond.formatting import say_many, say_name, say_names, say_reader
+from retentiond.formatting import rfc3339, say_many, say_name, say_names, say_reader
 from retentiond.model import GroupKind
 from retentiond.state.operator_actions import Action, action_now, record_action
 
 if TYPE_CHECKING:
     from retentiond.memory.readers import ReaderName, RememberedReader
     from retentiond.memory.remembered import Remembered
+
+GroupDocument = Mapping[str, Any]
+"""A group as ``--output json`` gives it."""
+
+GROUP_COLUMNS: tuple[Column[GroupDocument], ...] = (
+    Column("GROUP", NAME, lambda document: say_name(document["group"])),
+    Column("KIND", WORD, lambda document: document["kind"]),
+    Column("TOPICS", FIGURE, lambda document: str(len(document["topics"]))),
+    Column("WITHOUT COMMIT", FIGURE, lambda document: str(len(document["without_commit"]) or "-")),
+    Column("REMEMBERED", WORD, lambda document: "yes" if document["remembered"] else "no"),
+    Column("VANISHED SINCE", WORD, lambda document: document["vanished_since"] or "-"),
+)
+
+
+def group_style(document: GroupDocument) -> str:
+    return "yellow" if document["vanished_since"] else ""
+
+
+def by_reader(remembered: Remembered) -> Mapping[ReaderName, Mapping[str, RememberedReader]]:
+    found: defaultdict[ReaderName, dict[str, RememberedReader]] = defaultdict(dict)
+    for at, last in remembered.commits.items():
+        found[at.reader][at.topic] = last
+    return found
+
+
+def group_document(group_id: str, on: Mapping[str, RememberedReader]) -> dict[str, Any]:
+    """A remembered group. ``on``: its commits, by topic."""
+    absent = [last.absent_since_ms for last in on.values()]
+    since = max((at for at in absent if at is not None), default=None)
+    return {
+        "group": group_id,
+        "kind": next(iter(on.values())).kind.value,
+        "remembered": True,
+        "vanished_since": None if since is None or None in absent else rfc3339(since),
+        "topics": {
+            topic: {str(partition): offset for partition, offset in sorted(last.offsets.items())}
+            for topic, last in sorted(on.items())
+        },
+        "without_commit": {
+            topic: None if last.seen_at_ms is None else rfc3339(last.seen_at_ms)
+            for topic, last in sorted(on.items())
+            if not last.offsets
+        },
+    }
+
 
 MOST_PREVIEWED = 20
 """Groups that a preview shows; it counts the others."""
@@ -55,7 +101,7 @@ def forget_one(
         with _withdrawn_unless_done(state_dir, {reader: topics}):
             # And on no other, where it was seen since.
             memory.forget(reader.group_id, topics, is_external=reader.is_external)
-    say(printer(), f"{who[0].upper()}{who[1:]} is forgotten{_where(topic)}.")
+    Printer().say(f"{who[0].upper()}{who[1:]} is forgotten{_where(topic)}.")
 
 
 def forget_vanished(
@@ -91,16 +137,16 @@ def forget_vanished(
         if (absent_ms := _absent_ms(on)) is not None and absent_ms >= least_ms
     }
     chosen = {reader: topics for reader, topics in chosen.items() if topics}
-    console = printer()
+    printer = Printer()
     if present and patterns:
-        say(console, f"Not vanished, and so not forgotten: {say_names(present, 5)}.")
+        printer.say(f"Not vanished, and so not forgotten: {say_names(present, 5)}.")
     if not chosen:
         raise UsageError(f"no group has vanished that is meant{_see(remembered)}")
     shown = list(chosen)[:MOST_PREVIEWED]
-    documents = (group_document(each.group_id, meant[each]) for each in shown)
-    print_table(console, GROUP_COLUMNS, map(group_row, documents))
+    documents = [group_document(each.group_id, meant[each]) for each in shown]
+    printer.table(GROUP_COLUMNS, documents, group_style)
     if len(chosen) > len(shown):
-        say(console, f"… and {say_many(len(chosen) - len(shown), 'more group')}")
+        printer.say(f"… and {say_many(len(chosen) - len(shown), 'more group')}")
     where = _where(topic)
     confirm(f"Forget {say_many(len(chosen), 'vanished group')}{where}?", yes)
     with closing(GroupMemory.open(state_dir, shared=True)) as memory:
@@ -111,10 +157,10 @@ def forget_vanished(
         back = {reader: on for reader, on in chosen.items() if reader not in forgotten}
         _withdraw(state_dir, back)
     verb = "is" if len(forgotten) == 1 else "are"
-    say(console, f"{say_many(len(forgotten), 'group')} {verb} forgotten{where}.")
+    printer.say(f"{say_many(len(forgotten), 'group')} {verb} forgotten{where}.")
     if back:
         names = sorted({each.group_id for each in back})
-        say(console, f"Seen again meanwhile, and so not forgotten: {say_names(names, 5)}.")
+        printer.say(f"Seen again meanwhile, and so not forgotten: {say_names(names, 5)}.")
 
 
 def _absent_ms(on: Mapping[str, RememberedReader]) -> int | None:

@@ -18,16 +18,16 @@ from retentiond.cli.options import (
     load,
     set_up,
 )
-from retentiond.cli.output.groups import GROUP_COLUMNS, by_reader, group_document, group_row
-from retentiond.cli.output.printing import (
-    next_cycle,
-    print_json,
-    print_table,
-    printer,
-    progress,
-    say,
+from retentiond.cli.output.printing import Printer, next_cycle, print_json, progress
+from retentiond.cli.state.forget import (
+    GROUP_COLUMNS,
+    NamedKind,
+    by_reader,
+    forget_one,
+    forget_vanished,
+    group_document,
+    group_style,
 )
-from retentiond.cli.state.forget import NamedKind, forget_one, forget_vanished
 from retentiond.errors import KafkaUnavailable, RetentiondError, UsageError
 from retentiond.formatting import printable, say_many
 from retentiond.state.operator_actions import action_now, record_action
@@ -81,19 +81,18 @@ def groups(
 
 
 def _print(documents: list[dict[str, Any]], lost: str | None, known: int) -> None:
-    console = printer()
-    print_table(console, GROUP_COLUMNS, map(group_row, documents))
+    printer = Printer()
+    printer.table(GROUP_COLUMNS, documents, group_style)
     if lost:
-        say(console, f"Nothing is deleted: {lost}.")
+        printer.say(f"Nothing is deleted: {lost}.")
     vanished = sum(document["vanished_since"] is not None for document in documents)
     unknown = len(documents) - known
     also = f", {unknown} not remembered" if unknown else ""
-    say(console, f"{say_many(len(documents), 'group')}, {vanished} vanished{also}")
+    printer.say(f"{say_many(len(documents), 'group')}, {vanished} vanished{also}")
     if any(document["without_commit"] for document in documents if document["remembered"]):
-        say(
-            console,
+        printer.say(
             "A group holds a topic that it was seen to read, and never committed on, until it "
-            "commits there or is forgotten; --output json says since when.",
+            "commits there or is forgotten; --output json says since when."
         )
 
 
@@ -212,10 +211,10 @@ def accept(
     state_dir = loaded.state_dir
     lost = recall(state_dir).lost
     if lost is None:
-        say(printer(), "Nothing is lost.")
+        Printer().say("Nothing is lost.")
         return
     confirm(f"{lost}. Go on? Groups that vanished before are not waited for.", yes)
     with closing(GroupMemory.open(state_dir, shared=True)) as memory:
         record_action(state_dir, action_now("accept", None, lost))
         memory.accept_losses()
-    say(printer(), next_cycle(loaded.dry_run))
+    Printer().say(next_cycle(loaded.dry_run))

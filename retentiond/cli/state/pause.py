@@ -1,14 +1,15 @@
-"""``retentiond pause`` and ``resume``, which need no running daemon."""
+"""``retentiond pause``, ``resume`` and ``backup``, which need no running daemon."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from retentiond.cli.options import ConfigPath, Debug, load, set_up
-from retentiond.cli.output.printing import next_cycle, printer, say
+from retentiond.cli.output.printing import Printer, next_cycle
 from retentiond.errors import StateError, UsageError
 from retentiond.formatting import rfc3339
 from retentiond.state.operator_actions import (
@@ -48,13 +49,12 @@ def pause(
             f"nothing is deleted any more, but the audit log does not say so: {error}"
         ) from error
     if holder_of(state_dir) is None:
-        say(
-            printer(),
+        Printer().say(
             f"{state_dir} is {paused}. "
-            "No daemon has it now, and one with another state_dir goes on deleting.",
+            "No daemon has it now, and one with another state_dir goes on deleting."
         )
     else:
-        say(printer(), f"Nothing is deleted any more: {paused}.")
+        Printer().say(f"Nothing is deleted any more: {paused}.")
 
 
 def resume(context: typer.Context, config: ConfigPath = None, debug: Debug = False) -> None:
@@ -66,11 +66,33 @@ def resume(context: typer.Context, config: ConfigPath = None, debug: Debug = Fal
     state_dir = loaded.state_dir
     before = read_pause(state_dir)
     if before is None:
-        say(printer(), "It was not paused.")
+        Printer().say("It was not paused.")
         return
     resuming = action_now("resume", None, before.reason)
     record_action(state_dir, resuming)  # before anything is deleted again
     if (now := read_pause(state_dir)) != before:
         raise UsageError(f"it was paused again meanwhile, and stays {now}; resume it again")
     remove_pause(state_dir)
-    say(printer(), f"{next_cycle(loaded.dry_run)} It was {before}.")
+    Printer().say(f"{next_cycle(loaded.dry_run)} It was {before}.")
+
+
+def backup(
+    context: typer.Context,
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="A folder that does not exist yet.")
+    ],
+    config: ConfigPath = None,
+    debug: Debug = False,
+) -> None:
+    """Copy the audit log and the remembered groups to a new folder, while a daemon works on them.
+
+    The copy has a file `paused`: a daemon that starts with the copy deletes nothing until somebody
+    has looked and run `retentiond resume`. The copy has no history.
+
+    Example: retentiond backup /backup/2026-11-25
+    """
+    state_dir = load(set_up(context, config, debug)).state_dir
+    from retentiond.state.backup import back_up
+
+    names = back_up(state_dir, folder)
+    Printer().say(f"{folder} has {', '.join(names)} of {state_dir}.")

@@ -228,7 +228,6 @@ def _leaders(
 def _ask_for_starts(
     client: AdminClient, asked: Mapping[int, TopicPartition], timeout_s: float
 ) -> dict[int, Future[Any]]:
-    """Asks each leader where a partition begins."""
     if not asked:
         return {}
     questions = {leader: ConfluentPartition(*at) for leader, at in asked.items()}

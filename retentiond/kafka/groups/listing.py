@@ -85,7 +85,6 @@ def coordinators_since(client: Client, earlier: CoordinatorState) -> Coordinator
 
 
 def _caught_up(state: CoordinatorState) -> Set[int]:
-    """The partitions whose leader has caught up."""
     led = {partition for partition, leader, _ in state.leaders if leader >= 0}
     return led.difference(state.behind)
 

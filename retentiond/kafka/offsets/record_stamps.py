@@ -46,6 +46,7 @@ FETCH_WAIT_MS = 500
 """For records in remote storage."""
 
 LAST_FETCH_BY_NAME = 12
+"""The last version of Fetch that names topics; the first that is sent knows leader epochs."""
 FIRST_FETCH_WITH_EPOCHS = 9
 
 Fetch: TypeAlias = Callable[[Mapping[TopicPartition, int], int], Mapping[TopicPartition, Any]]
@@ -137,14 +138,19 @@ class RecordStamps:
         return unknown
 
 
-def fetch_request(wanted: Mapping[str, Collection[OffsetQuery]]) -> Any:
+def fetch_request(
+    wanted: Mapping[str, Collection[OffsetQuery]],
+    isolation: int = IsolationLevel.READ_UNCOMMITTED,
+    wait_ms: int = FETCH_WAIT_MS,
+    each_bytes: int = FETCH_BYTES,
+) -> Any:
     """For the batches from those offsets on, of each partition at least one if it is alone."""
     topic = FetchRequest.FetchTopic
     return FetchRequest(
-        max_wait_ms=FETCH_WAIT_MS,
+        max_wait_ms=wait_ms,
         min_bytes=1,
-        max_bytes=FETCHES_PER_REQUEST * FETCH_BYTES,
-        isolation_level=IsolationLevel.READ_UNCOMMITTED,
+        max_bytes=FETCHES_PER_REQUEST * each_bytes,
+        isolation_level=isolation,
         topics=[
             topic(
                 topic=name,
@@ -153,7 +159,7 @@ def fetch_request(wanted: Mapping[str, Collection[OffsetQuery]]) -> Any:
                         partition=each.partition,
                         current_leader_epoch=each.leader_epoch,
                         fetch_offset=each.value,
-                        partition_max_bytes=FETCH_BYTES,
+                        partition_max_bytes=each_bytes,
                     )
                     for each in partitions
                 ],

@@ -30,14 +30,6 @@ DNS_LOOKUPS = ("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")
 SERVER = re.compile(r"([A-Z_]+://)?([^\s:/\[\]]+|\[[0-9a-fA-F:.%\w]+\])(:\d{1,5})?")
 
 
-def _text(value: str) -> str:
-    return value
-
-
-def _number(value: str) -> int:
-    return int(value)
-
-
 def _mechanism(value: str) -> str:
     """Its name to both clients."""
     name = _one_of(*SASL_MECHANISMS)(value)
@@ -77,7 +69,7 @@ class Property:
     """How a property of the file is called in kafka-python, and how its value is read."""
 
     kafka_python: str
-    convert: Callable[[str], Any] = _text
+    convert: Callable[[str], Any] = str
 
 
 PROPERTIES: dict[str, Property] = {
@@ -95,11 +87,11 @@ PROPERTIES: dict[str, Property] = {
     "sasl.mechanisms": Property("sasl_mechanism", _mechanism),
     "sasl.username": Property("sasl_plain_username"),
     "sasl.password": Property("sasl_plain_password"),
-    "socket.timeout.ms": Property("request_timeout_ms", _number),
-    "reconnect.backoff.ms": Property("reconnect_backoff_ms", _number),
-    "reconnect.backoff.max.ms": Property("reconnect_backoff_max_ms", _number),
-    "connections.max.idle.ms": Property("connections_max_idle_ms", _number),
-    "metadata.max.age.ms": Property("metadata_max_age_ms", _number),
+    "socket.timeout.ms": Property("request_timeout_ms", int),
+    "reconnect.backoff.ms": Property("reconnect_backoff_ms", int),
+    "reconnect.backoff.max.ms": Property("reconnect_backoff_max_ms", int),
+    "connections.max.idle.ms": Property("connections_max_idle_ms", int),
+    "metadata.max.age.ms": Property("metadata_max_age_ms", int),
 }
 """Properties that reach both clients."""
 
@@ -196,7 +188,7 @@ def _convert(name: str, value: str) -> object:
     try:
         return PROPERTIES[name].convert(value)
     except ValueError as error:
-        expected = "a whole number" if PROPERTIES[name].convert is _number else str(error)
+        expected = "a whole number" if PROPERTIES[name].convert is int else str(error)
         # From nothing: Python's own error shows the value, and so would a traceback.
         raise ConfigError(f"expected {expected}", path=f"kafka.{name}") from None
 

@@ -178,7 +178,6 @@ def decode_offsets(
 
 
 def group_offsets(reader: Reader) -> GroupOffsets:
-    """The next group of a response."""
     group_id = reader.text() or ""
     topics: list[tuple[str, int]] = []
     blocks: list[tuple[int, bytes]] = []

@@ -21,9 +21,16 @@ from retentiond.memory.readers import GroupOnTopic, RememberedReader
 from retentiond.memory.remembered import Remembered
 from retentiond.model import Failure, TopicPartition
 from retentiond.snapshot import GroupTopic, Snapshot, partitions_of
-from retentiond.tell.explain.sentences import Ahead
 from retentiond.tell.figures.group_answers import TopicReader
 from retentiond.tell.report import CycleReport
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """The first record that is dated in the future, and at least how far, in milliseconds."""
+
+    offset: int
+    by_ms: int
 
 
 @dataclass(frozen=True, slots=True)

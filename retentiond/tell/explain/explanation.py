@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from retentiond.config import TopicPolicy
+from retentiond.disks.broker_disks import DiskReport
 from retentiond.disks.pressure import say_log_dir
-from retentiond.formatting import rfc3339
-from retentiond.model import PlanRow
+from retentiond.formatting import rfc3339, say_about, say_bytes
+from retentiond.kafka.interface import TopicConfig
+from retentiond.model import PlanRow, Verdict
 from retentiond.snapshot import PartitionReading, TopicReading
-from retentiond.tell.explain.evidence import ExplainedPlan, topic_readers
-from retentiond.tell.explain.sentences import on_disk, stalled_by
+from retentiond.tell.explain.evidence import Ahead, ExplainedPlan, topic_readers
 from retentiond.tell.figures.answers import PartitionAnswer, SimilarPartitions, TopicAnswer
 from retentiond.tell.figures.group_answers import GroupAnswer, group_answers
 from retentiond.tell.figures.pressure import say_pressure_on, say_pressure_on_topic
@@ -137,8 +138,74 @@ def _about_time_stamps(
     return () if ahead is None else (stalled_by(ahead, policy.consumed_retention_ms),)
 
 
+def stalled_by(ahead: Ahead, consumed_retention_ms: int) -> str:
+    """A sentence that says what a record dated in the future means for its partition."""
+    return (
+        f"The record at offset {ahead.offset} is dated more than {say_about(ahead.by_ms)} in the "
+        f"future: no cutoff passes it until its timestamp is {say_about(consumed_retention_ms)} "
+        "old. Correct the producer's clock, or have brokers stamp the topic's records "
+        "(message.timestamp.type=LogAppendTime); once it is consumed, "
+        "retentiond delete-records --to-committed deletes past it."
+    )
+
+
+WHEN_IT_IS_FREED = (
+    "The brokers free it when they have next looked at their logs "
+    "(log.retention.check.interval.ms) and waited (file.delete.delay.ms)."
+)
+
+
+def on_disk(answer: PartitionAnswer, config: TopicConfig | None) -> Iterator[str]:
+    """Sentences about the partition's size, what its deletion frees and when, and what is stuck."""
+    size, frees = answer.size, answer.frees
+    if size.local is None:
+        yield f"How much it takes on disk is not known{_why_unknown(answer.disk)}."
+    else:
+        yield f"It takes {say_bytes(size.local)} on the disks of all replicas."
+    if size.remote is None:
+        yield "How much it takes in remote storage is not known: no record of it is on the disks."
+    elif size.remote:
+        yield f"In remote storage it takes about {say_bytes(size.remote)}."
+    if answer.row.verdict is Verdict.DELETE:
+        yield _freed_by_deletion(frees.local, config)
+        if frees.remote:
+            yield (
+                f"In remote storage it frees about {say_bytes(frees.remote)}, if "
+                "records take as much there as on the disks."
+            )
+        yield WHEN_IT_IS_FREED
+    else:
+        yield "As it stands, nothing is deleted, and nothing is freed."
+    for stuck in answer.stuck:
+        yield stuck.sentence
+
+
+def _why_unknown(disk: DiskReport) -> str:
+    return f": {'; '.join(disk.problems)}" if disk.problems else ""
+
+
+def _freed_by_deletion(frees_bytes: int | None, config: TopicConfig | None) -> str:
+    if frees_bytes is None:
+        return "What deleting up to the cutoff would free is not known."
+    rule = (
+        "a broker frees whole segments that are deleted to their last record, and never the one "
+        f"that it writes to{_segment_settings(config)}"
+    )
+    if not frees_bytes:
+        return f"Deleting up to the cutoff frees no disk space yet: {rule}."
+    return f"Deleting up to the cutoff frees about {say_bytes(frees_bytes)}: {rule}."
+
+
+def _segment_settings(config: TopicConfig | None) -> str:
+    if config is None or config.segment_bytes is None or config.segment_ms is None:
+        return ""
+    return (
+        f"; a segment holds up to {say_bytes(config.segment_bytes)}, or what arrives in "
+        f"{say_about(config.segment_ms)} (segment.bytes, segment.ms)"
+    )
+
+
 def topic_document(explained: TopicExplanation) -> dict[str, Any]:
-    """The explanation of a topic as JSON, with all its partitions."""
     return {
         "topic": explained.answer.topic,
         "owner": explained.answer.owner,

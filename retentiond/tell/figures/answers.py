@@ -32,7 +32,7 @@ from retentiond.tell.figures.kept_records import (
     summed_by_keeper,
     total_stored,
 )
-from retentiond.tell.first_look.well_known_topics import KnownSystem, system_of
+from retentiond.tell.first_look.unseen_readers import KnownSystem, system_of
 from retentiond.tell.reasons import MOST_TOPICS, say_compacted, say_groups_only, short
 
 

@@ -14,9 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from retentiond.config.document import dumped_text
+from retentiond.config.rules import RETENTION_UNITS_MS
 from retentiond.formatting import (
-    HOUR_MS,
-    MINUTE_MS,
     listed,
     printable,
     say_bytes,
@@ -106,8 +105,6 @@ UNSEEN_READERS = f"""\
 # groups.external. Leave topics out that other such readers read, such as the global tables of
 # Kafka Streams."""
 
-_UNITS_MS = {"hours": HOUR_MS, "minutes": MINUTE_MS, "ms": 1}
-
 _PLAIN = re.compile(r"(?!(?:null|Null|NULL)$)[A-Za-z][A-Za-z0-9._-]*")
 
 
@@ -129,7 +126,6 @@ def environment_of(kafka: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def starting_config(look: FirstLook, origin: Origin) -> str:
-    """The text of a configuration."""
     suggestion = suggest_pressure(look.report.disk) or ""
     head = CONFIG_HEAD.format(
         written_at=origin.written_at,
@@ -157,8 +153,9 @@ def policy_file(look: FirstLook, owner: str, cluster_id: str, written_at: str) -
 
 
 def _retention(ms: int) -> dict[str, str | int]:
-    unit = next(unit for unit, unit_ms in _UNITS_MS.items() if ms % unit_ms == 0)
-    return {"unit": unit, "count": ms // _UNITS_MS[unit]}
+    coarsest_first = reversed(RETENTION_UNITS_MS.items())
+    unit, unit_ms = next(each for each in coarsest_first if ms % each[1] == 0)
+    return {"unit": unit, "count": ms // unit_ms}
 
 
 def _topics(look: FirstLook) -> str:

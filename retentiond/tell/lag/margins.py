@@ -72,7 +72,6 @@ class MarginBounds:
     presumed_ms: Times  # the lower bound before records were deleted
 
     def at(self, rows: Integers) -> MarginBounds:
-        """The bounds of some rows."""
         return MarginBounds(
             self.least_ms[rows],
             self.most_ms[rows],

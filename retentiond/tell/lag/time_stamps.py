@@ -57,7 +57,6 @@ class TimeFacts:
         self._times[self._offsets > largest[:, np.newaxis]] = self._unknown
 
     def put(self, partitions: Integers, offsets: Integers, times: Times) -> None:
-        """Adds a fact for each of these partitions."""
         is_same = self._times[partitions] == times[:, np.newaxis]
         oldest = self._used[partitions].argmin(axis=1)
         columns = np.where(is_same.any(axis=1), is_same.argmax(axis=1), oldest)
@@ -163,7 +162,6 @@ class KnownTimeStamps:
         self._before.put(partitions, np.where(is_found, offsets, ends), times)
 
     def last_stamps(self, partitions: Integers, offsets: Integers) -> LastStamps:
-        """The bounds of the last stamp of each offset."""
         not_before, presumed = self._not_before.best(partitions, offsets, self._log_starts, None)
         (before,) = self._before.best(partitions, offsets, None)
         return LastStamps(not_before, before, presumed)

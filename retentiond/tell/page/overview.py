@@ -164,8 +164,6 @@ BAR = 100.0
 
 
 class Order(NamedTuple):
-    """The column by which topics are sorted, and the direction."""
-
     by: str
     is_descending: bool
 

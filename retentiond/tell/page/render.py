@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -52,8 +53,8 @@ def environment() -> Environment:
     )
     env.filters |= {
         "about": say_about,
-        "bytes": say_known_bytes,
-        "count": say_known,
+        "bytes": _or_unknown(say_bytes),
+        "count": _or_unknown(say_count),
         "share": say_share,
         "moment": moment,
         "instant": instant,
@@ -87,12 +88,8 @@ def _printable_value(value: object) -> object:
     return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def say_known(count: int | None) -> str:
-    return UNKNOWN if count is None else say_count(count)
-
-
-def say_known_bytes(count: int | None) -> str:
-    return UNKNOWN if count is None else say_bytes(count)
+def _or_unknown(say: Callable[[int], str]) -> Callable[[int | None], str]:
+    return lambda figure: UNKNOWN if figure is None else say(figure)
 
 
 def say_known_stored(local: int | None, remote: int | None) -> str:

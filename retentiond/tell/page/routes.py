@@ -7,6 +7,7 @@ script.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,8 @@ def status_page(
 ) -> list[BaseRoute]:
     """The routes of the status page. ``now`` returns epoch milliseconds. ``state_dir`` is only
     read."""
-    site = _Site(status, now, state_dir, keeper, environment())
+    charts = recent.RecentCharts(keeper)
+    site = _Site(status, now, state_dir, keeper, charts, environment())
     return [
         Route("/", site.overview),
         Route("/topics/{name:path}", site.topic),
@@ -58,26 +60,19 @@ def status_page(
     ]
 
 
+@dataclass(frozen=True, slots=True)
 class _Site:
     """The pages. Their methods may run on any thread."""
 
-    def __init__(
-        self,
-        status: DaemonStatus,
-        now: Callable[[], int],
-        state_dir: Path,
-        keeper: HistoryKeeper,
-        env: Environment,
-    ) -> None:
-        self._status = status
-        self._now = now
-        self._state_dir = state_dir
-        self._keeper = keeper
-        self._charts = recent.RecentCharts(keeper)
-        self._env = env
+    status: DaemonStatus
+    now: Callable[[], int]
+    state_dir: Path
+    keeper: HistoryKeeper
+    charts: recent.RecentCharts
+    env: Environment
 
     def overview(self, request: Request) -> Response:
-        report, now_ms = self._status.report, self._now()
+        report, now_ms = self.status.report, self.now()
         asked = request.query_params
         order, span = overview.order_named(asked.get("sort")), recent.span_named(asked.get("span"))
         wanted = overview.TopicFilter(
@@ -102,19 +97,19 @@ class _Site:
             },
             next_order=overview.next_order,
             spans=SPANS,
-            recent=self._charts.of(span, now_ms),
+            recent=self.charts.of(span, now_ms),
             seen=overview.overview(report, wanted) if report else None,
         )
 
     def topic(self, request: Request) -> Response:
         name: str = request.path_params["name"]
-        report, now_ms = self._status.report, self._now()
+        report, now_ms = self.status.report, self.now()
         topics = report.answers.topics if report else ()
         answer = next((each for each in topics if each.topic == name), None)
         if report is None or answer is None:
             return self._missing("topic", name, report, now_ms)
         wanted = details.PartitionFilter(_asked_verdict(request), request.query_params.get("page"))
-        readers = readers_of(self._state_dir, name)
+        readers = readers_of(self.state_dir, name)
         return self._page(
             "topic.html",
             root="../",
@@ -126,17 +121,17 @@ class _Site:
             groups=details.groups(answer, readers or {}),
             groups_read=readers is not None,
             partitions=details.partitions(answer, wanted),
-            deleted=deleted_by_day(self._state_dir, name, now_ms, DAYS_SHOWN),
+            deleted=deleted_by_day(self.state_dir, name, now_ms, DAYS_SHOWN),
         )
 
     def group(self, request: Request) -> Response:
         name: str = request.query_params.get("name", request.path_params["name"])
-        report, now_ms = self._status.report, self._now()
+        report, now_ms = self.status.report, self.now()
         if report is None:
             return self._missing("group", name, report, now_ms)
         found = details.find_group(report, name)
         group_id = name if found is None else found
-        reads = topics_read_by(self._state_dir, group_id)
+        reads = topics_read_by(self.state_dir, group_id)
         if found is None and not reads:
             return self._missing("group", name, report, now_ms)
         return self._page(
@@ -157,9 +152,9 @@ class _Site:
         )
 
     def _page(self, template: str, status: int = 200, /, **values: Any) -> Response:
-        health = overview.judge_health(self._status, read_pause(self._state_dir))
-        html = self._env.get_template(template).render(
-            health=health, cluster_name=self._keeper.config.metrics.cluster, **values
+        health = overview.judge_health(self.status, read_pause(self.state_dir))
+        html = self.env.get_template(template).render(
+            health=health, cluster_name=self.keeper.config.metrics.cluster, **values
         )
         return Response(html.encode(errors="replace"), status, HEADERS)
 

@@ -29,7 +29,7 @@ from retentiond.config.no_policy import UnreadableFile
 from retentiond.errors import ConfigError
 from retentiond.formatting import printable
 from retentiond.tell import logs
-from retentiond.tell.metrics.exposition import Exposition
+from retentiond.tell.metrics.registry import Exposition
 from retentiond.tell.report import CycleReport, document
 from retentiond.tell.web.listening import bound_socket
 from retentiond.tell.web.security import BasicAuth, Certificate

@@ -22,8 +22,7 @@ from retentiond.act.delete import MAX_EVIDENCE_AGE_S
 from retentiond.config import Config
 from retentiond.engine import build_versions
 from retentiond.model import Outcome
-from retentiond.tell.metrics.exposition import Exposition
-from retentiond.tell.metrics.registry import Metrics
+from retentiond.tell.metrics.registry import Exposition, Metrics
 from retentiond.tell.report import CycleReport
 
 STEPS = ("gather", "decide", "guard", "record")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from retentiond.cli.output.explain import show_partition, show_topic
-from retentiond.cli.output.printing import printer
+from retentiond.cli.output.printing import Printer
 from retentiond.disks.broker_disks import NO_DISKS
 from retentiond.disks.pressure import LogDirRelief, PressedLogDir
 from retentiond.tell.explain.evidence import ExplainedPlan
@@ -50,11 +50,11 @@ class Shown:
 
     def partition(self, kafka: FakeCluster, found: ExplainedPlan, number: int = 0) -> None:
         planned = report(planned_at_ms=kafka.now_ms)
-        show_partition(printer(), planned, alone(found, "orders", number))
+        show_partition(Printer(), planned, alone(found, "orders", number))
         self._take()
 
     def topic(self, kafka: FakeCluster, found: ExplainedPlan) -> None:
-        show_topic(printer(), report(planned_at_ms=kafka.now_ms), explained(found, "orders"))
+        show_topic(Printer(), report(planned_at_ms=kafka.now_ms), explained(found, "orders"))
         self._take()
 
     def _take(self) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 FIRST = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", sys.executable, "-c"]
 
-START = "from retentiond.cli.first_process import work_in_a_child as work; work()\n"
+START = "from retentiond.cli.main import work_in_a_child as work; work()\n"
 
 LEAVE_AN_ORPHAN = """
 import os, subprocess, time

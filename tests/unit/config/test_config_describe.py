@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from retentiond.config import describe
 from tests.unit.config.files import MINIMAL, parsed
 
 CONSUMED = "every group that reads the topic has committed past them"
 
 
 def words(entry: str) -> str:
-    ((_, sentence),) = describe(parsed(f"{MINIMAL}topics: [{{{entry}}}]"))
-    return sentence
+    (found,) = parsed(f"{MINIMAL}topics: [{{{entry}}}]").entries
+    return found.meaning
 
 
 @pytest.mark.parametrize(
@@ -44,4 +43,4 @@ def test_an_entry_is_put_in_one_sentence(entry: str, sentence: str) -> None:
 
 def test_entries_come_in_the_order_of_the_file() -> None:
     config = parsed(f"{MINIMAL}topics: [{{name: b}}, {{pattern: 'a.*'}}, {{name: a}}]")
-    assert [entry for entry, _ in describe(config)] == ["b", "topics matching a.*", "a"]
+    assert [each.topics for each in config.entries] == ["b", "topics matching a.*", "a"]

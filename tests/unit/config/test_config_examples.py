@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from retentiond.config import TopicPolicy, describe, load
+from retentiond.config import TopicPolicy, load
 from tests.unit.config.files import DEMO_ENVIRON, EXAMPLES, as_json
 
 REFERENCE = EXAMPLES / "retentiond.yaml"
@@ -92,7 +92,8 @@ def test_the_demo_deletes_on_its_own_broker_and_leaves_the_archive_alone() -> No
 
 def test_the_reference_in_words() -> None:
     consumed = "every group that reads the topic has committed past them"
-    assert describe(load(REFERENCE, environ={})) == [
+    entries = load(REFERENCE, environ={}).entries
+    assert [(each.topics, each.meaning) for each in entries] == [
         (
             "orders.enriched",
             f"records can be deleted 6 hours after they were written, once {consumed}; billing and "

@@ -7,9 +7,8 @@ from prometheus_client.core import Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import CollectorRegistry
 
-from retentiond.tell.metrics import exposition as module
-from retentiond.tell.metrics.exposition import MOST_FORMATS, Exposition
-from retentiond.tell.metrics.registry import Metrics
+from retentiond.tell.metrics import registry as module
+from retentiond.tell.metrics.registry import MOST_FORMATS, Exposition, Metrics
 from tests.support.builders.reports import outcome, report, row
 
 PLAIN = "text/plain;version=0.0.4"

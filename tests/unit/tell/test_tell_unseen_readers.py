@@ -12,10 +12,10 @@ from retentiond.snapshot import VANISHED, GroupReading
 from retentiond.tell.first_look.unseen_readers import (
     NOTHING_UNSEEN,
     UNLIMITED_MS,
+    system_of,
     unlimited_topics,
     unseen_readers,
 )
-from retentiond.tell.first_look.well_known_topics import system_of
 from tests.support.builders import guard_readings
 
 

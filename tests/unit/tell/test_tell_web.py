@@ -16,8 +16,7 @@ from prometheus_client.registry import CollectorRegistry
 
 from retentiond.errors import ConfigError
 from retentiond.model import Outcome
-from retentiond.tell.metrics.exposition import Exposition
-from retentiond.tell.metrics.registry import Metrics
+from retentiond.tell.metrics.registry import Exposition, Metrics
 from retentiond.tell.report import CycleReport
 from retentiond.tell.web import server as web
 from retentiond.tell.web.server import DaemonStatus, Server, application

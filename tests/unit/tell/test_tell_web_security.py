@@ -23,7 +23,7 @@ from retentiond.config.config import Tls
 from retentiond.errors import ConfigError
 from retentiond.healthcheck import is_alive
 from retentiond.tell import logs as events
-from retentiond.tell.metrics.exposition import Exposition
+from retentiond.tell.metrics.registry import Exposition
 from retentiond.tell.web.listening import bound_socket
 from retentiond.tell.web.security import Certificate, Credentials, parse
 from retentiond.tell.web.server import STUCK_S, DaemonStatus, Server, application, serve

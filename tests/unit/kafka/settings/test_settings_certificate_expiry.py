@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from retentiond.kafka.settings.certificate_expiry import certificate_expiry_s
+from retentiond.kafka.settings.tls import certificate_expiry_s
 from tests.support.builders.daemons import settings
 from tests.support.certificates import Authority
 

@@ -10,9 +10,8 @@ from hypothesis import given
 from retentiond.errors import KafkaUnavailable, UsageError
 from retentiond.memory.remembered import NOTHING
 from retentiond.model import Failure
+from retentiond.tell.explain.evidence import Ahead, partitions_at, topic_readers
 from retentiond.tell.explain.evidence import evidence as gathered
-from retentiond.tell.explain.evidence import partitions_at, topic_readers
-from retentiond.tell.explain.sentences import Ahead
 from tests.support import oracle
 from tests.support.builders.explained_plans import alone, evidence, only, remember
 from tests.support.builders.gather_worlds import (
