@@ -40,7 +40,9 @@ from retentiond.tools.doctor.finding import (
     about,
     first_names,
     ok,
+    problem,
     unchecked,
+    warning,
 )
 
 OLDEST_RELEASE = (3, 0)
@@ -60,8 +62,7 @@ def check_brokers(found: Brokers) -> Iterator[Finding]:
         if not isinstance(broker.release, Failure):
             by_release[broker.release].append(str(broker.broker_id))
         elif broker.is_alive:
-            yield Finding(
-                Level.PROBLEM,
+            yield problem(
                 f"broker {broker.broker_id}",
                 f"does not answer{where}, so not every group can be seen and nothing is deleted "
                 f"({broker.release})",
@@ -69,8 +70,7 @@ def check_brokers(found: Brokers) -> Iterator[Finding]:
                 (str(broker.broker_id),),
             )
         else:
-            yield Finding(
-                Level.PROBLEM,
+            yield problem(
                 f"broker {broker.broker_id}",
                 f"is down{where}: partitions are assigned to it, and the cluster does not count "
                 "it among its brokers",
@@ -90,8 +90,7 @@ def check_brokers(found: Brokers) -> Iterator[Finding]:
     releases = ", ".join(_say_release(release) for release in sorted(by_release))
     count = f"{len(answering)} of {len(found.brokers)} answer"
     if len(by_release) > 1:
-        yield Finding(
-            Level.WARNING,
+        yield warning(
             "brokers",
             f"{count}, and they run different releases of Kafka: {releases}",
             "finish the upgrade",
@@ -194,11 +193,11 @@ def _server(entry: str) -> str:
 
 def with_answering_servers(settings: ClientSettings, reached: ServerProblems) -> ClientSettings:
     """The settings with the servers that answer. Raises `KafkaUnavailable` if none does."""
-    answering = [server for server, problem in reached.items() if problem is None]
+    answering = [server for server, found in reached.items() if found is None]
     answering = answering or [
         server
-        for server, problem in reached.items()
-        if problem and problem.kind not in PASSING  # the clients tell these problems soon, too
+        for server, found in reached.items()
+        if found and found.kind not in PASSING  # the clients tell these problems soon, too
     ]
     if not answering:
         raise KafkaUnavailable("; ".join(map(str, _errors(reached, settings))))
@@ -214,8 +213,7 @@ def with_answering_servers(settings: ClientSettings, reached: ServerProblems) ->
 def check_servers(reached: ServerProblems, settings: ClientSettings) -> Iterator[Finding]:
     """A finding for the servers that don't answer, if others do."""
     for error in _errors(reached, settings):
-        yield Finding(
-            Level.WARNING,
+        yield warning(
             "bootstrap.servers",
             str(error),
             "a client may start from any of them: fix it, or take it off the list",
@@ -223,9 +221,9 @@ def check_servers(reached: ServerProblems, settings: ClientSettings) -> Iterator
 
 
 def _errors(reached: ServerProblems, settings: ClientSettings) -> Iterator[KafkaUnavailable]:
-    for server, problem in reached.items():
-        if problem is not None:
-            yield unavailable(server, problem, settings.words)
+    for server, found in reached.items():
+        if found is not None:
+            yield unavailable(server, found, settings.words)
 
 
 OFFSETS_RETENTION = "offsets.retention.minutes"

@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from retentiond.act.evidence import Evidence
 from retentiond.config import Config, ExternalReader
-from retentiond.errors import KafkaUnavailable, RetentiondError
+from retentiond.errors import KafkaUnavailable
 from retentiond.gather.assemble import assemble, external_readers
 from retentiond.gather.external_positions import Position, read_external
 from retentiond.gather.groups import GroupListing, read_groups
@@ -25,7 +24,7 @@ from retentiond.kafka.interface import Kafka
 from retentiond.kafka.settings.properties import ClientSettings
 from retentiond.memory.recall import recalled
 from retentiond.memory.remembered import Remembered
-from retentiond.model import Failure, TopicPartition
+from retentiond.model import Failure
 from retentiond.snapshot import PartitionReading
 from retentiond.state.groups_lookup import recall
 from retentiond.tell.reasons import tool_options, with_address
@@ -45,10 +44,11 @@ from retentiond.tools.doctor.finding import (
     ExaminedCluster,
     Finding,
     Level,
-    PartitionLog,
-    both_checked,
     checked,
+    known,
+    problem,
     unchecked,
+    value_or_failure,
 )
 from retentiond.tools.doctor.groups import (
     check_external,
@@ -81,8 +81,6 @@ from retentiond.tools.doctor.topics import (
     read_undated,
 )
 
-T = TypeVar("T")
-
 
 @dataclass(frozen=True, slots=True)
 class Examination:
@@ -106,13 +104,11 @@ def examine(config: Config, settings: ClientSettings, now: Callable[[], int]) ->
             cluster = read_cluster(kafka, config, now)
             measured = value_or_failure(kafka.distances)
         cluster_id = cluster.brokers.cluster_id
-        findings += checked(
-            "bootstrap.servers", reached, lambda _: check_servers(reached, settings)
-        )
-        findings += checked("distance", measured, check_distances)
+        findings += checked("bootstrap.servers", lambda: check_servers(reached, settings))
+        findings += checked("distance", lambda: check_distances(known(measured)))
         findings += examine_cluster(cluster, config)
     except KafkaUnavailable as error:
-        findings += [Finding(Level.PROBLEM, "cluster", str(error)), NOT_ASKED]
+        findings += [problem("cluster", str(error)), NOT_ASKED]
     except Exception as error:  # noqa: BLE001 - see the invariant
         why = f"{type(error).__name__}: {error}; please report this"
         findings += [unchecked("cluster", why), NOT_ASKED]
@@ -133,67 +129,53 @@ NOT_ASKED = unchecked(
 
 def examine_cluster(seen: ExaminedCluster, config: Config) -> Iterator[Finding]:
     options = tool_options(config.kafka)
-    yield from checked("brokers", seen.brokers, check_brokers)
-    yield from checked("leaders", seen.brokers, lambda found: check_leaders(found, config))
+    yield from checked("brokers", lambda: check_brokers(seen.brokers))
+    yield from checked("leaders", lambda: check_leaders(seen.brokers, config))
     yield from checked(
         "rights on cluster and groups",
-        seen.coordinators,
-        lambda state: check_groups_visible(state, config),
+        lambda: check_groups_visible(known(seen.coordinators), config),
     )
-    yield from checked(
-        "rights on topics", seen.rights, lambda found: check_topic_rights(found, options)
-    )
-    yield from checked(
-        "topics", seen.names, lambda names: check_entries(config, names, seen.rights)
-    )
+    yield from checked("rights on topics", lambda: check_topic_rights(known(seen.rights), options))
+    yield from checked("topics", lambda: check_entries(config, known(seen.names), seen.rights))
     yield from check_policy_files(config)
-    yield from checked("enabled topics", seen.topics, lambda topics: check_topics(topics, config))
-    yield from checked("timestamps", seen.undated, check_undated)
-    yield from checked("groups", seen.listing, check_groups)
+    yield from checked("enabled topics", lambda: check_topics(known(seen.topics), config))
+    yield from checked("timestamps", lambda: check_undated(known(seen.undated)))
+    yield from checked("groups", lambda: check_groups(known(seen.listing)))
     deleted_from = seen.topics if isinstance(seen.topics, Failure) else deletable(seen.topics)
-    yield from both_checked("readers", deleted_from, seen.evidence, check_readers)
-    yield from both_checked("readers that commit nothing", seen.names, seen.evidence, check_unseen)
+    yield from checked("readers", lambda: check_readers(known(deleted_from), known(seen.evidence)))
+    yield from checked(
+        "readers that commit nothing",
+        lambda: check_unseen(known(seen.names), known(seen.evidence)),
+    )
     groups = () if isinstance(seen.listing, Failure) else seen.listing.groups
-    yield from both_checked(
+    logs = {} if isinstance(seen.logs, Failure) else seen.logs
+    yield from checked(
         "external readers",
-        deleted_from,
-        seen.external,
-        lambda topics, external: check_external(
-            topics, external, groups, {} if isinstance(seen.logs, Failure) else seen.logs
-        ),
+        lambda: check_external(known(deleted_from), known(seen.external), groups, logs),
     )
-    yield from both_checked(
-        "segments",
-        deleted_from,
-        seen.logs,
-        lambda topics, logs: check_segments(topics, logs, options),
+    yield from checked(
+        "segments", lambda: check_segments(known(deleted_from), known(seen.logs), options)
     )
-    yield from both_checked(
-        OFFSETS_RETENTION, deleted_from, seen.offsets_retention, check_offsets_retention
+    yield from checked(
+        OFFSETS_RETENTION,
+        lambda: check_offsets_retention(known(deleted_from), known(seen.offsets_retention)),
     )
-    yield from checked("clocks", seen.clocks, check_clocks)
+    yield from checked("clocks", lambda: check_clocks(known(seen.clocks)))
     yield from checked(
         "state_dir",
-        seen.remembered,
-        lambda known: check_remembered(known, seen.brokers.cluster_id, config.state_dir),
+        lambda: check_remembered(known(seen.remembered), seen.brokers.cluster_id, config.state_dir),
     )
 
 
 def examine_host(config: Config) -> Iterator[Finding]:
+    master, http = config.spark.master, config.http
     java = value_or_failure(java_version)
-    yield from checked(
-        "Spark",
-        value_or_failure(spark_version),
-        lambda spark: check_spark(config.spark.master, spark, java),
-    )
-    yield from checked(
-        "Java", os.environ, lambda given: check_java_options(config.spark.master, given)
-    )
+    yield from checked("Spark", lambda: check_spark(master, spark_version(), java))
+    yield from checked("Java", lambda: check_java_options(master, os.environ))
     state_dir = value_or_failure(lambda: read_state_dir(config.state_dir))
-    yield from checked("state_dir", state_dir, check_state_dir)
+    yield from checked("state_dir", lambda: check_state_dir(known(state_dir)))
     holder = None if isinstance(state_dir, Failure) else state_dir.holder
-    port = value_or_failure(lambda: read_port(config.http.host, config.http.port))
-    yield from checked("port", port, lambda found: check_port(found, holder))
+    yield from checked("port", lambda: check_port(read_port(http.host, http.port), holder))
 
 
 TIMEOUT_MS = 5_000
@@ -228,15 +210,17 @@ def read_cluster(kafka: KafkaCluster, config: Config, now: Callable[[], int]) ->
         clocks = executor.submit(value_or_failure, lambda: _clocks(kafka, now))
         offsets_retention = executor.submit(value_or_failure, lambda: _offsets_retention(kafka))
         names, topics = names_to_come.result(), topics_to_come.result()
-        positions = executor.submit(value_or_failure, lambda: _positions(topics, now, kafka))
+        positions = executor.submit(
+            value_or_failure,
+            lambda: {
+                reader: read_external(reader, now(), kafka)
+                for reader in external_readers(known(topics))
+            },
+        )
         wanted = _enabled_names(config, names)
         allowed = executor.submit(value_or_failure, lambda: kafka.topic_rights(wanted))
         external = positions.result()  # before the logs' ends, else a live reader seems beyond them
-        logs = (
-            topics
-            if isinstance(topics, Failure)
-            else value_or_failure(lambda: read_logs(kafka, topics, executor))
-        )
+        logs = value_or_failure(lambda: read_logs(kafka, known(topics), executor))
         remembered = value_or_failure(lambda: recall(config.state_dir))
         groups = listing.result()
         return ExaminedCluster(
@@ -248,61 +232,27 @@ def read_cluster(kafka: KafkaCluster, config: Config, now: Callable[[], int]) ->
             listing=groups,
             external=external,
             remembered=remembered,
-            evidence=value_or_failure(lambda: evidence_about(topics, groups, external, remembered)),
+            evidence=value_or_failure(
+                lambda: evidence_about(
+                    known(topics), known(groups), known(external), known(remembered)
+                )
+            ),
             clocks=clocks.result(),
             offsets_retention=offsets_retention.result(),
             logs=logs,
-            undated=_undated(kafka, topics, logs, now),
+            undated=value_or_failure(
+                lambda: read_undated(kafka, known(topics), known(logs), now())
+            ),
         )
 
 
-def value_or_failure(read: Callable[[], T | Failure]) -> T | Failure:
-    """The value that was read, or why it could not be read."""
-    try:
-        return read()
-    except RetentiondError as error:
-        return Failure(type(error).__name__, str(error))
-    except Exception as error:  # noqa: BLE001 - one reading must not keep the others from running
-        return Failure(type(error).__name__, f"{error}; please report this")
-
-
-def _undated(
-    kafka: Kafka,
-    topics: tuple[EnabledTopic, ...] | Failure,
-    logs: Mapping[TopicPartition, PartitionLog | Failure] | Failure,
-    now: Callable[[], int],
-) -> frozenset[str] | Failure:
-    if isinstance(topics, Failure):
-        return topics
-    if isinstance(logs, Failure):
-        return logs
-    return value_or_failure(lambda: read_undated(kafka, topics, logs, now()))
-
-
-def _positions(
-    topics: tuple[EnabledTopic, ...] | Failure, now: Callable[[], int], kafka: Kafka
-) -> Mapping[ExternalReader, Position] | Failure:
-    """The position of every external reader of the topics, read once."""
-    if isinstance(topics, Failure):
-        return topics
-    return {reader: read_external(reader, now(), kafka) for reader in external_readers(topics)}
-
-
 def evidence_about(
-    topics: Sequence[EnabledTopic] | Failure,
-    listing: GroupListing | Failure,
-    external: Mapping[ExternalReader, Position] | Failure,
-    remembered: Remembered | Failure,
-) -> Evidence | Failure:
+    topics: Sequence[EnabledTopic],
+    listing: GroupListing,
+    external: Mapping[ExternalReader, Position],
+    remembered: Remembered,
+) -> Evidence:
     """The readers of the topics, arranged as for the guard."""
-    if isinstance(topics, Failure):
-        return topics
-    if isinstance(listing, Failure):
-        return listing
-    if isinstance(external, Failure):
-        return external
-    if isinstance(remembered, Failure):
-        return remembered
     partitions = [
         PartitionReading(at, partition, None, None, None, None)
         for at, topic in enumerate(topics)

@@ -11,7 +11,7 @@ from typing import TypeVar
 from retentiond.act.evidence import Evidence
 from retentiond.act.rule import Objection
 from retentiond.config import ExternalReader
-from retentiond.errors import KafkaUnavailable
+from retentiond.errors import KafkaUnavailable, RetentiondError
 from retentiond.formatting import say_name, say_names
 from retentiond.gather.external_positions import Position
 from retentiond.gather.groups import GroupListing
@@ -24,7 +24,6 @@ from retentiond.model import Failure, TopicPartition
 from retentiond.tell.reasons import GRANT, with_address
 
 T = TypeVar("T")
-U = TypeVar("U")
 
 MOST_NAMED = 4
 """How many names a sentence lists. A finding's ``names`` have all of them."""
@@ -50,6 +49,18 @@ class Finding:
 
 def ok(subject: str, sentence: str) -> Finding:
     return Finding(Level.OK, subject, sentence)
+
+
+def warning(
+    subject: str, sentence: str, remedy: str | None = None, names: tuple[str, ...] = ()
+) -> Finding:
+    return Finding(Level.WARNING, subject, sentence, remedy, names)
+
+
+def problem(
+    subject: str, sentence: str, remedy: str | None = None, names: tuple[str, ...] = ()
+) -> Finding:
+    return Finding(Level.PROBLEM, subject, sentence, remedy, names)
 
 
 def about(
@@ -94,7 +105,7 @@ def first_names(names: Sequence[str]) -> str:
 def unchecked(subject: str, why: Failure | str, remedy: str | None = None) -> Finding:
     if isinstance(why, Failure) and why.code == KafkaUnavailable.__name__:
         why = why.message  # retentiond's own sentence, which needs no code
-    return Finding(Level.WARNING, subject, f"could not be checked: {why}", remedy)
+    return warning(subject, f"could not be checked: {why}", remedy)
 
 
 def grant_command(options: str, operation: str, resource: str) -> str:
@@ -102,29 +113,42 @@ def grant_command(options: str, operation: str, resource: str) -> str:
     return with_address(f"{GRANT} --operation {operation} {resource}", options)
 
 
-def checked(
-    subject: str, value: T | Failure, check: Callable[[T], Iterable[Finding]]
-) -> list[Finding]:
-    """The findings of a check of a value. If the value is missing or the check fails, the finding
-    says so, and the other checks still run."""
+class Unread(Exception):
+    """What a check or a reading needs could not be read itself."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure)
+        self.failure = failure
+
+
+def known(value: T | Failure) -> T:
+    """Raises `Unread`."""
     if isinstance(value, Failure):
-        return [unchecked(subject, value)]
+        raise Unread(value)
+    return value
+
+
+def checked(subject: str, check: Callable[[], Iterable[Finding]]) -> list[Finding]:
+    """The findings of a check. If what it needs is missing, or it fails, the finding says so, and
+    the other checks still run."""
     try:
-        return list(check(value))
+        return list(check())
+    except Unread as missing:
+        return [unchecked(subject, missing.failure)]
     except Exception as error:  # noqa: BLE001 - a bug in one check must not hide the others
         return [unchecked(subject, f"{type(error).__name__}: {error}; please report this")]
 
 
-def both_checked(
-    subject: str,
-    first: T | Failure,
-    second: U | Failure,
-    check: Callable[[T, U], Iterable[Finding]],
-) -> list[Finding]:
-    """As `checked`, for a check of two values."""
-    if isinstance(first, Failure):
-        return [unchecked(subject, first)]
-    return checked(subject, second, lambda value: check(first, value))
+def value_or_failure(read: Callable[[], T | Failure]) -> T | Failure:
+    """The value that was read, or why it could not be read."""
+    try:
+        return read()
+    except Unread as missing:
+        return missing.failure
+    except RetentiondError as error:
+        return Failure(type(error).__name__, str(error))
+    except Exception as error:  # noqa: BLE001 - one reading must not keep the others from running
+        return Failure(type(error).__name__, f"{error}; please report this")
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,8 @@ from retentiond.tools.doctor.finding import (
     grant_command,
     objection,
     ok,
+    problem,
+    warning,
 )
 
 REMEDIES = {
@@ -64,23 +66,20 @@ def check_groups_visible(state: CoordinatorState, config: Config) -> Iterator[Fi
             grant_command(options, "Describe", "--cluster"),
         )
     if not state.may_ask:
-        yield Finding(
-            Level.PROBLEM,
+        yield problem(
             "DESCRIBE on GROUP *",
             "is not granted: a group that can't be read holds every topic that it may read",
             grant_command(options, "Describe", "--group '*'"),
         )
     if not state.may_describe_offsets:
-        yield Finding(
-            Level.PROBLEM,
+        yield problem(
             f"DESCRIBE on {OFFSETS_TOPIC}",
             "is not granted, so groups could go missing unnoticed, and nothing is deleted",
             grant_command(options, "Describe", f"--topic {OFFSETS_TOPIC}"),
         )
     other_state = replace(state, may_describe_offsets=True)  # the finding above covers this right
     for sentence in problems(other_state, other_state):
-        yield Finding(
-            Level.PROBLEM,
+        yield problem(
             "group coordinators",
             f"{sentence}, and nothing is deleted",
             "start the brokers that hold __consumer_offsets, or wait until they have loaded it",
@@ -96,11 +95,10 @@ def _assumes_visible(config: Config) -> bool:
 
 def check_groups(listing: GroupListing) -> Iterator[Finding]:
     """Every group can be read. A group that can't be read holds every topic that it may read."""
-    for problem in listing.problems:
-        yield Finding(
-            Level.PROBLEM,
+    for sentence in listing.problems:
+        yield problem(
             "groups",
-            f"can't be listed in full, so nothing is deleted: {problem}",
+            f"can't be listed in full, so nothing is deleted: {sentence}",
             "fix the broker that is named",
         )
     if listing.problems:
@@ -165,8 +163,7 @@ def _not_waited_for(policy: TopicPolicy, name: str, uncounted: Iterable[str]) ->
         if policy.only and not any(regex.fullmatch(group) for regex in policy.excluded)
     )
     if not_in_only:
-        yield Finding(
-            Level.WARNING,
+        yield warning(
             f"topic {name}",
             f"does not wait for {first_names(not_in_only)}, which "
             f"{'reads' if len(not_in_only) == 1 else 'read'} it: only groups that match "
@@ -182,8 +179,7 @@ def check_unseen(names: frozenset[str], evidence: Evidence) -> Iterator[Finding]
     topics."""
     unseen = unseen_readers(names, evidence.groups.values())
     for sign in unseen.evidence if evidence.topics else ():
-        yield Finding(
-            Level.WARNING,
+        yield warning(
             "readers that commit nothing",
             f"can't be seen, and there may be some: {sign}",
             "see that none of them reads an enabled topic; name those that keep their position in "
@@ -215,8 +211,7 @@ def check_external(
     """The position of every external reader is readable and fits the topics whose policy names it.
     ``groups``: the groups of the cluster. ``logs``: read after the positions."""
     for sentence in unnamed_readers(topics, external):
-        yield Finding(
-            Level.WARNING,
+        yield warning(
             "external readers",
             sentence,
             "name it under groups.external of that topic too, unless it no longer reads the topic",
@@ -232,8 +227,7 @@ def check_external(
         if not named:
             continue
         if reader.name in groups:
-            yield Finding(
-                Level.PROBLEM,
+            yield problem(
                 subject,
                 f"has the name of a group of the cluster, so {first_names(sorted(named))} "
                 f"{'is' if len(named) == 1 else 'are'} held",
@@ -241,8 +235,7 @@ def check_external(
                 tuple(sorted(named)),
             )
         if isinstance(position, Failure):
-            yield Finding(
-                Level.PROBLEM,
+            yield problem(
                 subject,
                 f"can't be read, so {first_names(sorted(named))} "
                 f"{'is' if len(named) == 1 else 'are'} held: {position.message}",
@@ -265,8 +258,7 @@ def check_external(
         )
         if beyond := _beyond_end(position, named, logs):
             held = sorted({at.topic for at in beyond})
-            yield Finding(
-                Level.PROBLEM,
+            yield problem(
                 subject,
                 "its position lies beyond the end, so "
                 f"{first_names(held)} {'is' if len(held) == 1 else 'are'} held: "

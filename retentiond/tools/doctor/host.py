@@ -19,7 +19,7 @@ from retentiond.state.operator_actions import Pause, read_pause
 from retentiond.state.state import check_stored, try_state
 from retentiond.state.state_dir import holder_of
 from retentiond.tell.web.listening import bound_socket
-from retentiond.tools.doctor.finding import Finding, Level, ok
+from retentiond.tools.doctor.finding import Finding, Level, ok, problem, warning
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +52,7 @@ def check_port(port: PortState, holder: str | None) -> Iterator[Finding]:
     elif port.error == errno.EADDRINUSE and holder is not None:
         yield ok("port", f"{where} is taken, and {holder} runs")
     else:
-        yield Finding(
-            Level.PROBLEM,
+        yield problem(
             "port",
             f"{where} can't be listened on ({os.strerror(port.error)}), so the daemon can't start",
             "choose another http.host or http.port, or end what listens there",
@@ -123,15 +122,13 @@ def read_state_dir(path: Path) -> StateDir:
 def check_remembered(known: Remembered, cluster_id: str, path: Path) -> Iterator[Finding]:
     """The memory of groups is about this cluster, and nothing of it is lost."""
     if known.lost:
-        yield Finding(
-            Level.PROBLEM,
+        yield problem(
             "state_dir",
             f"nothing is deleted: {known.lost}",
             "bring the file back, or see `retentiond groups accept`",
         )
     if known.cluster_id not in (None, cluster_id):
-        yield Finding(
-            Level.PROBLEM,
+        yield problem(
             "state_dir",
             f"{path} belongs to cluster {known.cluster_id}, and this is cluster {cluster_id}, so "
             "every cycle is refused",
@@ -141,15 +138,13 @@ def check_remembered(known: Remembered, cluster_id: str, path: Path) -> Iterator
 
 def check_state_dir(found: StateDir) -> Iterator[Finding]:
     if not found.is_folder:
-        yield Finding(
-            Level.PROBLEM,
+        yield problem(
             "state_dir",
             f"{found.path} can't be made: {found.base} is no folder",
             "choose another state_dir",
         )
     elif not found.is_writable:
-        yield Finding(
-            Level.PROBLEM,
+        yield problem(
             "state_dir",
             f"{found.base} can't be written to by this user (id {found.user}), and without an "
             "audit log nothing is deleted",
@@ -157,16 +152,14 @@ def check_state_dir(found: StateDir) -> Iterator[Finding]:
             "as that user",
         )
     elif found.refusal is not None:
-        yield Finding(Level.PROBLEM, "state_dir", *_with_remedy(found.refusal))
+        yield problem("state_dir", *_with_remedy(found.refusal))
     elif not found.exists:
         yield ok("state_dir", f"{found.path} is not there yet, and can be made")
     else:
         yield from _existing_folder(found)
     yield from _disk(found)
     if found.pause is not None:
-        yield Finding(
-            Level.WARNING, "pause", f"nothing is deleted: {found.pause}", "retentiond resume"
-        )
+        yield warning("pause", f"nothing is deleted: {found.pause}", "retentiond resume")
 
 
 def _with_remedy(refusal: str) -> tuple[str, str | None]:
@@ -181,8 +174,7 @@ def _existing_folder(found: StateDir) -> Iterator[Finding]:
     else:
         yield ok("state_dir", f"{found.path} can be written to; no daemon holds it now")
     if found.owner != found.user:
-        yield Finding(
-            Level.WARNING,
+        yield warning(
             "state_dir",
             f"{found.path} belongs to the user with id {found.owner}, and this one has id "
             f"{found.user}: neither may be able to write the other's files",
@@ -191,8 +183,7 @@ def _existing_folder(found: StateDir) -> Iterator[Finding]:
     # Group 0 is root's group, or the group of a container's user that the image doesn't know.
     by_others = stat.S_IWOTH | (stat.S_IWGRP if found.group else 0)
     if found.mode & by_others:
-        yield Finding(
-            Level.WARNING,
+        yield warning(
             "state_dir",
             f"others may write to {found.path} (mode {found.mode:o}), and what is remembered "
             "there decides what is deleted",

@@ -32,6 +32,7 @@ from retentiond.tools.doctor.finding import (
     about,
     ok,
     unchecked,
+    warning,
 )
 
 LONG_ROLL_MS = DAY_MS
@@ -127,15 +128,14 @@ def _slow_roll_finding(slow: Sequence[SlowRoll], options: str) -> Iterator[Findi
             f"{say_about(topic.segment_ms)}): {meaning}"
         )
         remedy = SEGMENT_REMEDY.format(options=options, topic=topic.topic)
-        yield Finding(Level.WARNING, f"topic {topic.topic}", sentence, remedy, (topic.topic,))
+        yield warning(f"topic {topic.topic}", sentence, remedy, (topic.topic,))
     elif slow:
         longest = sorted(slow, key=lambda each: -each.segment_ms)
         named = ", ".join(
             f"{each.topic} {say_about(each.segment_ms)}" for each in longest[:MOST_NAMED]
         )
         more = f" and {len(slow) - MOST_NAMED} more" if len(slow) > MOST_NAMED else ""
-        yield Finding(
-            Level.WARNING,
+        yield warning(
             f"{len(slow)} topics",
             f"a segment may stay open too long: {meaning} (no log is as large as segment.bytes; "
             f"segment.ms: {named}{more})",

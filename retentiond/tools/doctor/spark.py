@@ -17,7 +17,7 @@ from retentiond.formatting import without_parameters
 from retentiond.model import Failure
 from retentiond.spark.java_options import VARIABLES, without_variables
 from retentiond.state.state_dir import holder_of
-from retentiond.tools.doctor.finding import Finding, Level, ok
+from retentiond.tools.doctor.finding import Finding, ok, problem, warning
 
 LEAST_JAVA = 17
 
@@ -59,9 +59,9 @@ def check_spark(master: str, spark: str, java: int | Failure) -> Iterator[Findin
     if master.startswith(CONNECT):
         yield ok("Java", "is not needed here: the Spark Connect server has its own")
     elif isinstance(java, Failure):
-        yield Finding(Level.PROBLEM, "Java", f"{java.message}: Spark can't start", remedy)
+        yield problem("Java", f"{java.message}: Spark can't start", remedy)
     elif java < LEAST_JAVA:
-        yield Finding(Level.PROBLEM, "Java", f"is {java}: Spark needs {LEAST_JAVA}", remedy)
+        yield problem("Java", f"is {java}: Spark needs {LEAST_JAVA}", remedy)
     else:
         yield ok("Java", f"is {java}")
 
@@ -93,15 +93,12 @@ def try_spark(
             version = str(session.version)
             session.range(1).collect()
     except SparkUnavailable as error:
-        yield Finding(
-            Level.PROBLEM, "Spark", str(error), "correct spark.master, spark.conf, or Java"
-        )
+        yield problem("Spark", str(error), "correct spark.master, spark.conf, or Java")
         return
     finally:
         sessions.stop()
     if version != client_version:
-        yield Finding(
-            Level.WARNING,
+        yield warning(
             "Spark",
             f"{place} is Spark {version}, and PySpark here is {client_version}",
             "use the same version on both sides",
@@ -115,8 +112,7 @@ def check_java_options(master: str, environment: Mapping[str, str]) -> Iterator[
     if master.startswith(CONNECT) or not given:
         return
     names = " and ".join(given)
-    yield Finding(
-        Level.WARNING,
+    yield warning(
         "Java",
         f"this platform gives options to every Java in {names}; Spark's JVM does not get them",
         "if it needs some (an agent, a trust store), set spark.driver.extraJavaOptions in "

@@ -27,7 +27,9 @@ from retentiond.tools.doctor.finding import (
     grant_command,
     objection,
     ok,
+    problem,
     unchecked,
+    warning,
 )
 
 
@@ -59,8 +61,7 @@ def _frees_nothing(topics: Sequence[EnabledTopic]) -> Iterator[Finding]:
     for topic in topics:
         policy, forced_ms = topic.reading.policy, topic.reading.forced_retention_ms
         if isinstance(policy, TopicPolicy) and policy.consumed_retention_ms == forced_ms:
-            yield Finding(
-                Level.WARNING,
+            yield warning(
                 f"topic {topic.reading.name}",
                 f"it frees nothing: its consumed retention of {say_duration(forced_ms)} is not "
                 "shorter than its own retention.ms, so Kafka deletes the records first",
@@ -72,8 +73,7 @@ def _frees_nothing(topics: Sequence[EnabledTopic]) -> Iterator[Finding]:
 def check_policy_files(config: Config) -> Iterator[Finding]:
     """Every fenced file can be used."""
     for file in config.unreadable:
-        yield Finding(
-            Level.PROBLEM,
+        yield problem(
             f"policy file {file.name}",
             f"can't be used, so the topics in its fence are held: {file.problem}",
             "correct the file, or put it back, then send the daemon SIGHUP",
@@ -137,8 +137,7 @@ def check_entries(
         if each.policy.enabled or each.switches_off or each.entry.exceptions
     ]
     if not any(each.policy.enabled for each in entries):
-        yield Finding(
-            Level.WARNING,
+        yield warning(
             "topics",
             "no entry enables a topic, so nothing is ever deleted",
             "set retention.commitoffset.enable: true on an entry",
@@ -162,8 +161,7 @@ def check_entries(
             continue
         answer = None if isinstance(rights, Failure) else rights.get(entry.name)
         if not isinstance(answer, Failure) or answer.code == NO_SUCH_TOPIC:
-            yield Finding(
-                Level.WARNING,
+            yield warning(
                 source,
                 f"there is no topic {entry.name}"
                 f"{_SO_IT_PROTECTS_NOTHING if each.switches_off else ''}",
@@ -188,8 +186,7 @@ _SO_IT_PROTECTS_NOTHING = ", so it keeps records of none"
 
 
 def _matches_nothing(source: str, sentence: str, protects: bool) -> Finding:
-    return Finding(
-        Level.WARNING,
+    return warning(
         source,
         sentence + (_SO_IT_PROTECTS_NOTHING if protects else ""),
         "a pattern matches a topic's whole name: fix it, or grant DESCRIBE on the topics",

@@ -14,7 +14,6 @@ from retentiond.model import Failure
 from retentiond.tools.doctor.examine import (
     examine_cluster,
     read_cluster,
-    value_or_failure,
     with_short_timeouts,
 )
 from retentiond.tools.doctor.finding import (
@@ -23,9 +22,10 @@ from retentiond.tools.doctor.finding import (
     Finding,
     Level,
     about,
-    both_checked,
     checked,
     first_names,
+    known,
+    value_or_failure,
 )
 from tests.support.builders.examined_clusters import DAY_MS, bad, broker, brokers, config
 from tests.support.fakes import FakeCluster
@@ -104,15 +104,15 @@ def test_a_bug_in_a_reading_or_a_check_is_said_and_raises_nothing() -> None:
         raise ZeroDivisionError("by zero")
 
     assert value_or_failure(bug) == Failure("ZeroDivisionError", "by zero; please report this")
-    for found in (checked("x", 1, bug), both_checked("x", 1, 2, bug)):
-        (each,) = found
-        assert each.level is Level.WARNING
-        assert "ZeroDivisionError: by zero; please report this" in each.sentence
+    (found,) = checked("x", bug)
+    assert found.level is Level.WARNING
+    assert "ZeroDivisionError: by zero; please report this" in found.sentence
 
 
-def test_the_first_of_two_values_that_is_missing_is_said() -> None:
-    (found,) = both_checked("x", LOST, Failure("OTHER", ""), lambda *_: [])
+def test_a_check_and_a_reading_whose_value_is_missing_say_why_that_is() -> None:
+    (found,) = checked("x", lambda: known(LOST))
     assert found.sentence == "could not be checked: KafkaConnectionError: lost"
+    assert value_or_failure(lambda: known(LOST)) == LOST
 
 
 def test_the_clocks_are_read_around_the_answer(cluster: FakeCluster) -> None:

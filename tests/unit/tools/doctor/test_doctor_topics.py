@@ -146,9 +146,7 @@ def listing(*committed: str, reading: tuple[str, ...] = (), on: str = "orders") 
 def evidence(topic: EnabledTopic, seen: GroupListing, remembered: Remembered = NOTHING) -> Evidence:
     policy = topic.reading.policy
     readers = policy.external_readers if isinstance(policy, TopicPolicy) else ()
-    found = evidence_about([topic], seen, dict.fromkeys(readers, ()), remembered)
-    assert isinstance(found, Evidence)
-    return found
+    return evidence_about([topic], seen, dict.fromkeys(readers, ()), remembered)
 
 
 def about_readers(
