@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from retentiond.model import Outcome
 from retentiond.state.audit_records import read_deletions
@@ -36,8 +37,10 @@ class Deletion:
         return self.outcome not in (Outcome.NOT_ATTEMPTED, Outcome.FAILED)
 
 
-def read(state_dir: Path, first_seen: Mapping[int, tuple[float, float]]) -> list[Deletion]:
-    """Oldest first. Raises StateError."""
+def read(
+    state_dir: Path, first_seen: Mapping[int, tuple[float, float]] = MappingProxyType({})
+) -> list[Deletion]:
+    """Oldest first. Raises StateError. ``first_seen``: by id, ``unseen_ms`` and ``seen_ms``."""
     last = max(first_seen.values(), default=(0.0, 0.0))
     return [
         Deletion(

@@ -5,6 +5,7 @@ import shutil
 import sys
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 
 from confluent_kafka import KafkaException
@@ -53,8 +54,8 @@ def _demonstrate(console: Console, folder: Path, seconds: float, report_file: Pa
     console.print(f"starting Kafka {broker.version} …", end="")
     with (
         broker as kafka,
-        Daemon(kafka.bootstrap_servers, folder) as daemon,
-        Stage(kafka, daemon) as stage,
+        closing(Daemon(kafka.bootstrap_servers, folder)) as daemon,
+        closing(Stage(kafka, daemon)) as stage,
     ):
         console.print(f" {time.monotonic() - started:.0f} s")
         with View(console, f"metrics: {daemon.url}/metrics, plan: {daemon.url}/api/plan") as view:

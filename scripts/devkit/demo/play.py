@@ -47,7 +47,7 @@ def _stop_groups(stage: Stage, view: View) -> None:
     for topic, group in LEAVING:
         stage.readers[group.name].stop()
         view.tell(
-            f"group {group.name} stops, {stage.ledgers[group.name].records:,} records of "
+            f"group {group.name} stops, {stage.accounts[group.name].records:,} records of "
             f"{topic.name} read: the rest must stay until it is back"
         )
 

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import disk_usage
@@ -19,8 +19,8 @@ from typing import Any
 import yaml
 from rich.console import Console
 
+from devkit.demo.account import Account
 from devkit.demo.daemon import Daemon
-from devkit.demo.ledger import Ledger
 from devkit.demo.picture import draw
 from devkit.demo.reader import Reader
 from devkit.demo.scenario import Group, Topic
@@ -114,8 +114,8 @@ def _run(console: Console, folder: Path, name: str, seconds: float, *, with_pres
         kafka.create_topic(TOPIC.name, TOPIC.partitions, TOPIC_CONFIG)
         daemon.start()
         _await_plan(daemon)
-        ledger = Ledger(TOPIC.groups[0].name, TOPIC.name, TOPIC.partitions)
-        reader = Reader(kafka.bootstrap_servers, ledger)
+        account = Account(TOPIC.groups[0].name, TOPIC.name, TOPIC.partitions)
+        reader = Reader(kafka.bootstrap_servers, account)
         writer = Writer(kafka.bootstrap_servers, [TOPIC], timeout_seconds=5)
         reader.start()
         writer.start()
@@ -136,11 +136,11 @@ def _run(console: Console, folder: Path, name: str, seconds: float, *, with_pres
         writer.stop(flush=not writer.error)
         run.written = writer.records(TOPIC)
         if run.failed_at is None:
-            _await_readers(ledger, run.written)
+            _await_readers(account, run.written)
             partitions = [(TOPIC.name, number) for number in range(TOPIC.partitions)]
             run.deleted = sum(log_starts(kafka.admin(), partitions).values())
         reader.stop()
-        run.read, run.gaps = ledger.records, len(ledger.faults)
+        run.read, run.gaps = account.records, len(account.faults)
     return run
 
 
@@ -157,7 +157,7 @@ def _stage(folder: Path, *, with_pressure: bool) -> Iterator[tuple[EmbeddedKafka
         properties = {**BROKER_CONFIG, "log.dirs": str(disk / "data")}
         with (
             EmbeddedKafka(config=properties) as kafka,
-            Daemon(kafka.bootstrap_servers, folder, file) as daemon,
+            closing(Daemon(kafka.bootstrap_servers, folder, file)) as daemon,
         ):
             yield kafka, daemon, disk
 
@@ -177,9 +177,9 @@ def _await_plan(daemon: Daemon) -> None:
         time.sleep(STEP_SECONDS)
 
 
-def _await_readers(ledger: Ledger, written: int) -> None:
+def _await_readers(account: Account, written: int) -> None:
     deadline = time.monotonic() + PLAN_SECONDS
-    while ledger.records < written and time.monotonic() < deadline:
+    while account.records < written and time.monotonic() < deadline:
         time.sleep(STEP_SECONDS)
 
 

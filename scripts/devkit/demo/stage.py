@@ -1,13 +1,11 @@
 """Everything that is at work in the demo, and its figures at any moment."""
 
 from collections.abc import Iterator
-from types import TracebackType
 
+from devkit.demo.account import Account
 from devkit.demo.daemon import Daemon
-from devkit.demo.decisions import Decision, decisions
 from devkit.demo.disk import DiskWatch
-from devkit.demo.figures import TopicFigures
-from devkit.demo.ledger import Fault, Ledger
+from devkit.demo.figures import Decision, TopicFigures, decisions
 from devkit.demo.reader import Reader
 from devkit.demo.scenario import TOPIC_CONFIG, TOPICS, Group, Topic
 from devkit.demo.writer import Writer
@@ -19,16 +17,16 @@ NO_PLAN = Decision("no plan yet")
 
 
 class Stage:
-    """Topics, producer, consumers and daemon on a started broker; what runs ends with the block.
+    """Topics, producer, consumers and daemon on a started broker; what runs ends with `close`.
 
-    ``ledgers`` and ``readers`` are by group. ``look`` reads what the figures rest on.
+    ``accounts`` and ``readers`` are by group. ``look`` reads what the figures rest on.
     """
 
     def __init__(self, kafka: EmbeddedKafka, daemon: Daemon) -> None:
         self.daemon = daemon
         self.writer = Writer(kafka.bootstrap_servers, TOPICS)
-        self.ledgers = {
-            group.name: Ledger(group.name, topic.name, topic.partitions)
+        self.accounts = {
+            group.name: Account(group.name, topic.name, topic.partitions)
             for topic in TOPICS
             for group in topic.groups
         }
@@ -50,8 +48,8 @@ class Stage:
         self.look()
 
     def start_reader(self, group: str, behind_seconds: float = 0.0) -> None:
-        """A new consumer of the group; it goes on with the group's ledger."""
-        reader = Reader(self._kafka.bootstrap_servers, self.ledgers[group], behind_seconds)
+        """A new consumer of the group; it goes on with the group's account."""
+        reader = Reader(self._kafka.bootstrap_servers, self.accounts[group], behind_seconds)
         self.readers[group] = reader
         reader.start()
 
@@ -60,21 +58,21 @@ class Stage:
             reader.stop()
 
     def look(self) -> None:
-        """Read the broker's disk, its log start offsets, which the ledgers get too, and the
+        """Read the broker's disk, its log start offsets, which the accounts get too, and the
         daemon's last plan."""
         self._disk.look()
         partitions = [(each.name, number) for each in TOPICS for number in range(each.partitions)]
         self.log_starts = log_starts(self._kafka.admin(), partitions)
-        for ledger in self.ledgers.values():
-            for partition in ledger.next_offsets:
-                ledger.begins_at(partition, self.log_starts[ledger.topic, partition])
+        for account in self.accounts.values():
+            for partition in account.next_offsets:
+                account.begins_at(partition, self.log_starts[account.topic, partition])
         plan = self.daemon.plan()
         if plan is not None:
             self.decided = decisions(plan)
 
-    def faults(self) -> list[Fault]:
-        """What consumers saw and must not have seen."""
-        return [fault for ledger in self.ledgers.values() for fault in ledger.faults]
+    def faults(self) -> list[str]:
+        """What consumers saw and must not have seen, a sentence each."""
+        return [fault for account in self.accounts.values() for fault in account.faults]
 
     def troubles(self) -> Iterator[str]:
         """What has broken down, a sentence each."""
@@ -89,7 +87,7 @@ class Stage:
     def unread(self) -> dict[str, int]:
         """Written records that a group has not read, by group, where there are any."""
         behind = {
-            group.name: self.writer.records(topic) - self.ledgers[group.name].records
+            group.name: self.writer.records(topic) - self.accounts[group.name].records
             for topic in TOPICS
             for group in topic.groups
         }
@@ -126,31 +124,23 @@ class Stage:
 
     def _figures(self, topic: Topic, decision: Decision) -> TopicFigures:
         written = self.writer.written(topic)
-        ledgers = [self.ledgers[group.name] for group in topic.groups]
+        accounts = [self.accounts[group.name] for group in topic.groups]
         return TopicFigures(
             topic=topic.name,
             written=sum(written.values()),
             deleted=self.deleted(topic),
             read_by_all=sum(
-                min(ledger.next_offsets[number] for ledger in ledgers) for number in written
+                min(account.next_offsets[number] for account in accounts) for number in written
             ),
             behind=tuple(
-                (ledger.group, max(0, sum(written.values()) - ledger.records)) for ledger in ledgers
+                (account.group, max(0, sum(written.values()) - account.records))
+                for account in accounts
             ),
             on_disk=self._disk.on_disk()[topic.name],
             freed=self._disk.freed()[topic.name],
-            decision=decision.words,
-            bound_by=decision.bound_by,
+            decision=decision,
         )
 
-    def __enter__(self) -> "Stage":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         self.writer.stop()
         self.stop_readers()

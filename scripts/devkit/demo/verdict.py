@@ -1,19 +1,16 @@
 """What must hold in the end."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
-from devkit.audit import Deletion, contradictions
-from devkit.daemon_process import CommandError
+from devkit import audit
 from devkit.demo.daemon import STOP_SECONDS, Daemon
 from devkit.demo.scenario import TOPICS
 from devkit.demo.stage import Stage
-from retentiond.model import Outcome
 
 
 def problems_of_run(stage: Stage, freed_bytes: int) -> Iterator[str]:
     """A sentence for each thing that went wrong while all was at work."""
-    wrong = [*map(str, stage.faults()), *stage.troubles()]
+    wrong = [*stage.faults(), *stage.troubles()]
     yield from wrong
     if not wrong:  # else it has ended early, and much is unread
         for group, records in stage.unread().items():
@@ -40,28 +37,8 @@ def problems_of_record(stage: Stage) -> Iterator[str]:
     for topic in TOPICS:
         if not topic.emptied and (deleted := stage.deleted(topic)):
             yield f"{deleted:,} records of {topic.name} were deleted, and none may be"
-    try:
-        deletions = list(map(told, stage.daemon.deletions()))
-    except CommandError as error:
-        yield str(error)
-        return
+    deletions = audit.read(stage.daemon.state_dir)
     for topic_name, number in sorted({each.partition for each in deletions}):
         if (topic_name, number) not in stage.log_starts:
             yield f"{topic_name}-{number} was deleted from, and is no partition of the demo"
-    yield from contradictions(deletions, stage.log_starts)
-
-
-def told(row: Mapping[str, Any]) -> Deletion:
-    """A deletion as ``retentiond audit --output json`` tells of it."""
-    return Deletion(
-        cluster_id="",  # there is one
-        topic_id="",
-        partition=(row["topic"], row["partition"]),
-        log_start=row["log_start_offset"],
-        cutoff=row["cutoff"],
-        unseen_ms=0.0,
-        seen_ms=0.0,
-        outcome=None if row["outcome"] is None else Outcome(row["outcome"]),
-        low_watermark=row["low_watermark"],
-        evidence=row["evidence"],
-    )
+    yield from audit.contradictions(deletions, stage.log_starts)

@@ -76,8 +76,8 @@ def _table(topics: Sequence[TopicFigures], *, wide: bool) -> Table:
             f"{topic.written:,}",
             f"{topic.deleted:,}",
             "\n".join(f"{group} {records:,}" for group, records in topic.behind),
-            topic.decision,
-            "\n".join(topic.bound_by),
+            topic.decision.words,
+            "\n".join(topic.decision.bound_by),
             style="green" if topic.deleted else "",
         )
     return table
@@ -85,9 +85,11 @@ def _table(topics: Sequence[TopicFigures], *, wide: bool) -> Table:
 
 def _line(topic: TopicFigures) -> str:
     behind = ", ".join(f"{group} {records:,}" for group, records in topic.behind)
-    bound_by = f", bound by {' and '.join(topic.bound_by)}" if topic.bound_by else ""
+    bound_by = (
+        f", bound by {' and '.join(topic.decision.bound_by)}" if topic.decision.bound_by else ""
+    )
     return (
         f"{topic.topic}: {megabytes(topic.on_disk)} on disk, {megabytes(topic.freed)} freed; "
         f"records written {topic.written:,}, deleted {topic.deleted:,}; behind: {behind}; "
-        f"{topic.decision}{bound_by}"
+        f"{topic.decision.words}{bound_by}"
     )

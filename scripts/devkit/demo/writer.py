@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from devkit.demo.record import encode
+from devkit.demo.account import encode
 from devkit.demo.scenario import Topic
 
 TICK_SECONDS = 0.05
