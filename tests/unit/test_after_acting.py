@@ -15,7 +15,6 @@ import pytest
 from retentiond import after_acting, cycle
 from retentiond.after_acting import Concluded, DisksOfCycle, conclude
 from retentiond.clock import Uptime
-from retentiond.config import Config
 from retentiond.cycle import CycleContext, plan_cycle, run_cycle
 from retentiond.disks.broker_disks import BrokerDisks
 from retentiond.disks.log_dirs import DiskReading, LogDirCapacity, LogDirKey
@@ -31,6 +30,8 @@ from retentiond.state.kept import KEPT_NAME, KeptFile, read_kept
 from retentiond.state.state import open_state, read_stored_state
 from retentiond.tell.report import CycleReport
 from tests.faults import plain_plan
+from tests.support.builders.daemons import settings
+from tests.support.builders.gather_worlds import entry
 from tests.support.fakes import FakeCluster
 
 AT = TopicPartition("orders", 0)
@@ -69,19 +70,8 @@ class Run:
         self.state_dir = folder / "state"
         self.disks = BrokerDisks()
         self.stop = threading.Event()
-        self.config = Config.model_validate(
-            {
-                "kafka": {"bootstrap.servers": "fake:9092"},
-                "state_dir": str(self.state_dir),
-                "dry_run": False,
-                "topics": [
-                    {
-                        "name": "orders",
-                        "retention.commitoffset.enable": True,
-                        "retention.commitoffset.ms": 0,
-                    }
-                ],
-            }
+        self.config = settings(
+            self.state_dir, schedule={}, dry_run=False, topics=[entry("orders", minutes=0)]
         )
 
     def cycle(self, committed: int) -> CycleReport:

@@ -25,9 +25,11 @@ from retentiond.cycle import CycleContext, run_cycle
 from retentiond.disks import broker_disks
 from retentiond.engine import Engine
 from retentiond.errors import KafkaUnavailable, OtherCluster, StateError
+from retentiond.formatting import HOUR_MS
 from retentiond.gather.groups import LastCoordinators
 from retentiond.kafka.interface import ListedGroup, TopicConfig
 from retentiond.kafka.offsets.by_time import AGE_IS_HIDDEN
+from retentiond.memory.readers import GroupOnTopic
 from retentiond.model import Commit, Failure, Outcome, PlanRow, Reason, TopicPartition, Verdict
 from retentiond.snapshot import Snapshot
 from retentiond.spark.session import SparkSessions
@@ -38,10 +40,11 @@ from retentiond.state.groups import GroupMemory
 from retentiond.state.kept import KeptFile, LastComplete, read_kept
 from retentiond.state.operator_actions import Pause, write_pause
 from retentiond.state.state import State, open_state
-from retentiond.tell.report import CycleReport
+from retentiond.tell.report import CycleReport, figures
 from tests.faults import plain_plan
 from tests.support import oracle
 from tests.support.audited import read_cycles
+from tests.support.builders.daemons import settings
 from tests.support.fakes import FakeCluster
 from tests.support.fakes.world import OFFSETS_TOPIC
 
@@ -242,13 +245,7 @@ def test_a_cycle_that_is_over_is_not_waited_for(
         raise StateError("the disk is full")
 
     monkeypatch.setattr("retentiond.engine.run_cycle", deletes_and_fails)
-    config = Config.model_validate(
-        {
-            "kafka": {"bootstrap.servers": "127.0.0.1:1"},
-            "state_dir": str(tmp_path),
-            "topics": [{"name": "orders"}],
-        }
-    )
+    config = settings(tmp_path, kafka={"bootstrap.servers": "127.0.0.1:1"})
     made = Engine(config, threading.Event(), observe=lambda *_, **__: None)
     try:
         with pytest.raises(StateError):
@@ -256,13 +253,6 @@ def test_a_cycle_that_is_over_is_not_waited_for(
         assert not made.is_deleting()
     finally:
         made.close()
-
-
-def test_what_deletes_reads_again(kafka: Counting, tmp_path: Path) -> None:
-    report = run(kafka, tmp_path, dry_run=False)
-    assert report.outcome(report.plan.rows[0]).outcome is Outcome.DELETED
-    assert kafka.listings == 2
-    assert kafka.partition("orders").log_start == 7
 
 
 def test_the_guard_judges_a_dry_run_too(
@@ -393,22 +383,6 @@ def test_what_can_not_be_read_in_time_at_all_is_left_and_told_and_the_others_are
     assert report.result == "incomplete"
     assert all("longer than 5.0 s" in str(report.outcomes[at].error) for at in large)
     assert {*read_kept(tmp_path / "state").waiting} == {*large}
-
-
-def test_a_topic_as_large_as_one_that_can_not_be_read_in_time_is_not_tried(tmp_path: Path) -> None:
-    kafka = Slow(topics=1, groups=20)
-    at = [TopicPartition(f"orders.{number}", each) for number in (0, 1) for each in range(100)]
-    for name in ("orders.0", "orders.1"):
-        kafka.create_topic(name, 100)
-    for each in at:
-        kafka.produce(*each, 10)
-    for group in kafka.names_of_groups:
-        kafka.commit(group, dict.fromkeys(at, 7))
-    kafka.pace_s = 0.02
-    report = run(kafka, tmp_path, elapsed=kafka.elapsed)
-    assert {report.outcomes[each].outcome for each in at} == {Outcome.NOT_ATTEMPTED}
-    assert kafka.log_starts() == [7, 7]
-    assert kafka.listings < 10  # the larger one alone would be tried dozens of times
 
 
 def by_slices(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -967,3 +941,36 @@ def test_a_cycle_tells_which_groups_have_members(kafka: Counting, tmp_path: Path
     kafka.leave("search")
     kafka.delete_group("billing")
     assert run(kafka, tmp_path).standing.is_live == {"search": False}
+
+
+def with_unread_records() -> FakeCluster:
+    """Billing keeps three records of ten alone; search has read further, audit all of them."""
+    kafka = FakeCluster(brokers=1)
+    kafka.create_topic("orders", 1, {"retention.ms": str(100 * HOUR_MS)})
+    kafka.produce("orders", count=10, timestamp_ms=kafka.now_ms - 40 * HOUR_MS)
+    for group, offset in (("billing", 4), ("search", 7), ("audit", 10)):
+        kafka.commit(group, {AT: offset})
+    return kafka
+
+
+BILLING, SEARCH = (GroupOnTopic(group, "orders") for group in ("billing", "search"))
+
+
+def test_a_cycle_tells_what_one_group_keeps_and_how_long_kafka_will(tmp_path: Path) -> None:
+    found = run(with_unread_records(), tmp_path).lag
+    assert found.kept == {BILLING: 3}
+    assert found.margins.keys() == {BILLING, SEARCH}
+    for margin_s in found.margins.values():
+        assert 60 * 3600 * 0.95 <= margin_s <= 60 * 3600
+    assert found.problem is None
+
+
+def test_a_deletion_is_done_and_told_though_the_look_ups_fail(tmp_path: Path) -> None:
+    kafka = with_unread_records()
+    gone = KafkaUnavailable("no broker answers")
+    kafka.script.before("delete_records", lambda: kafka.script.fail_next("offsets_at", gone))
+    report = run(kafka, tmp_path)
+    assert [each.outcome for each in report.outcomes.values()] == [Outcome.DELETED]
+    assert report.lag.kept == {BILLING: 3}
+    assert report.lag.margins == {}
+    assert figures(report)["lag_problem"] == "no broker answers"

@@ -99,15 +99,9 @@ def test_what_changes_from_another_file(transcript: Transcript, files: Files) ->
     transcript.check("check/against.txt")
 
 
-def test_every_change_of_an_entry_says_what_it_does_to_records(files: Files) -> None:
-    """One by one: an entry's name in the golden file says nothing of which change it was."""
-    for before, after in CHANGES:
-        entry = f"name: orders, {ENABLED}"
-        assert len(files.changes(f"{{{entry}, {before}}}", f"{{{entry}, {after}}}")) == 1
-    pattern = f"pattern: 'orders.*', {ENABLED}"
-    assert (
-        files.changes(f"{{{pattern}, except: [a, b]}}", f"{{{pattern}, except: [b, a, b]}}") == []
-    )
+def test_the_order_of_exceptions_is_no_change(files: Files) -> None:
+    entry = f"pattern: 'orders.*', {ENABLED}"
+    assert files.changes(f"{{{entry}, except: [a, b]}}", f"{{{entry}, except: [b, a, b]}}") == []
 
 
 @pytest.mark.parametrize(

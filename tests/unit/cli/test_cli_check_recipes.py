@@ -69,13 +69,6 @@ def test_a_recipe_is_a_policy_file_that_enables_what_it_says(
         assert config.policy_for(topic) is None, topic
 
 
-@pytest.mark.parametrize(("title", "text"), RECIPES, ids=[title for title, _ in RECIPES])
-def test_a_recipe_says_whom_to_name_and_what_never_to_enable(title: str, text: str) -> None:
-    section = PAGE.partition(f"## {title}\n")[2].partition("\n## ")[0]
-    assert re.search(r"^- \*\*External readers?\*\*: ", section, re.M), title
-    assert "- **Never enable** " in section, title
-
-
 def test_the_topics_of_other_systems_in_recipes_are_those_that_a_first_look_leaves_out() -> None:
     known = {title: [system_of(topic) for topic in NEVER[title]] for title in NEVER}
     for title in ("Kafka Streams", "Debezium", "MirrorMaker 2"):

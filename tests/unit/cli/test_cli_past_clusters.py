@@ -49,26 +49,22 @@ def test_where_nothing_says_which_cluster_is_meant_it_lists_them_and_does_not_gu
     assert done.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_a_state_of_a_third_cluster_is_no_leave_to_answer_for_another(
-    command: Command, config: Path, name: str
-) -> None:
-    state_is_about("north", config)
-    done = command(name, "--config", config, *SINCE)
-    assert (done.code, done.out) == (2, "")
-    assert "has no entry of cluster north (that of state_dir " in done.err
-    assert "only of east, west" in done.err
-
-
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize(
+    ("of_state", "option", "meant"),
+    [
+        ("north", (), "north (that of state_dir "),
+        ("west", ("--cluster", "south"), "south (that of --cluster)"),  # it beats the state
+    ],
+)
 def test_a_cluster_that_the_history_does_not_know_is_refused(
-    command: Command, config: Path, name: str
+    command: Command, config: Path, of_state: str, option: tuple[str, ...], meant: str
 ) -> None:
-    """An option beats the state."""
-    state_is_about("west", config)
-    done = command(name, "--config", config, *SINCE, "--cluster", "south")
+    """By all commands in one place."""
+    state_is_about(of_state, config)
+    done = command("simulate", "--config", config, *SINCE, *option)
     assert (done.code, done.out) == (2, "")
-    assert "has no entry of cluster south (that of --cluster), only of east, west" in done.err
+    assert f"has no entry of cluster {meant}" in done.err
+    assert "only of east, west" in done.err
 
 
 @pytest.mark.spark

@@ -15,7 +15,7 @@ import pytest
 
 from retentiond import cycle
 from retentiond.clock import seconds_since_boot
-from retentiond.config import Config, ExternalReader
+from retentiond.config import ExternalReader
 from retentiond.cycle import CycleContext, run_cycle
 from retentiond.gather import external_reads
 from retentiond.gather.external_reads import MOST_UNDER_WAY, start_reading
@@ -24,6 +24,7 @@ from retentiond.model import Failure, Outcome, Reason, TopicPartition
 from retentiond.spark.session import SparkSessions
 from retentiond.state.state import open_state
 from tests.faults import plain_plan
+from tests.support.builders.daemons import settings
 from tests.support.fakes import FakeCluster
 
 SLOW_S = 6.0
@@ -79,14 +80,8 @@ def test_a_slow_address_holds_its_topics_in_the_second_reading_and_the_others_go
         kafka.produce(topic, count=10)
     kafka.commit("billing", {TopicPartition("orders", 0): 7})
     with slow_from_the_second_request_on() as address:
-        config = Config.model_validate(
-            {
-                "kafka": {"bootstrap.servers": "fake:9092"},
-                "state_dir": str(tmp_path / "state"),
-                "dry_run": False,
-                "topics": [entry("orders", None), *(entry(each, address) for each in SLOW)],
-            }
-        )
+        topics = [entry("orders", None), *(entry(each, address) for each in SLOW)]
+        config = settings(tmp_path / "state", dry_run=False, topics=topics)
         began_s = seconds_since_boot()
         context = CycleContext(
             kafka=kafka,

@@ -9,7 +9,7 @@ from retentiond.model import PlanRow, Reason, TopicPartition
 from retentiond.tell.figures.answers import ClusterAnswer, TopicAnswer
 from retentiond.tell.figures.kept_records import KEPT_BY_AGE, KeptBecause
 from tests.support.builders.first_looks import on_disk, rest
-from tests.support.builders.reports import report, row, unreadable
+from tests.support.builders.reports import report, row
 
 BILLING = KeptBecause(Reason.NOT_CONSUMED, "billing")
 
@@ -20,44 +20,11 @@ def answers(
     return on_disk(rows, sizes or {}, freed or {}).answers
 
 
-def names(cluster: ClusterAnswer) -> list[str]:
-    return [topic.topic for topic in cluster.by_frees]
-
-
 def only(
     rows: list[PlanRow], sizes: dict[str, int] | None = None, freed: dict[str, int] | None = None
 ) -> TopicAnswer:
     (topic,) = answers(rows, sizes, freed).topics
     return topic
-
-
-def test_a_topic_sums_up_its_partitions() -> None:
-    topic = only([rest(), replace(rest(), partition=1), replace(unreadable("orders"), partition=2)])
-    assert (topic.log_records, topic.records, topic.unreadable) == (380, 180, 1)
-    assert topic.kept == ((BILLING, 100, (None, 0)), (KEPT_BY_AGE, 100, (None, 0)))
-    assert [each.row.partition for each in topic.partitions] == [0, 1, 2]
-
-
-def test_topics_are_sorted_by_the_bytes_that_they_free_then_by_those_on_disk() -> None:
-    rows = [rest(topic=name) for name in "abc"] + [
-        row(name, reason=Reason.NO_GROUP) for name in "de"
-    ]
-    sizes = dict.fromkeys("abc", 50) | {"d": 10, "e": 90}
-    look = answers(rows, sizes, {"a": 1, "b": 3, "c": 2})
-    assert names(look) == ["b", "c", "a", "e", "d"]
-
-
-def test_where_no_disk_could_be_read_topics_are_sorted_by_records() -> None:
-    rows = [
-        rest(topic="few", cutoff=20),
-        row("none", reason=Reason.NO_GROUP),
-        rest(topic="many"),
-        row("less", reason=Reason.EMPTY),
-    ]
-    look = answers(rows)
-    assert names(look)[:2] == ["many", "few"]
-    assert look.known_frees.local is None
-    assert {topic.frees_of_size.local for topic in look.topics} == {None}
 
 
 def test_bytes_that_are_not_known_of_one_partition_are_not_known_of_its_topic() -> None:
@@ -91,11 +58,6 @@ def test_who_keeps_the_most_bytes_of_the_cluster_comes_first() -> None:
         (KEPT_BY_AGE, 100, (1_000, 0)),
         (KeptBecause(Reason.NO_GROUP), 190, (190, 0)),
     )
-
-
-def test_a_topic_that_belongs_to_a_system_says_to_which() -> None:
-    assert only([rest(topic="app-store-changelog")]).system is not None
-    assert only([rest()]).system is None
 
 
 def test_what_is_kept_takes_its_share_of_each_partitions_bytes() -> None:

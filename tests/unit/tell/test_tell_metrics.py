@@ -245,16 +245,6 @@ def test_a_complete_cycle_of_another_cluster_never_counts(
     assert cluster(registry)["cluster_id"] == "cluster-a"
 
 
-def test_the_cluster_has_the_operator_s_name_and_its_id_once_it_is_known(
-    metrics: Metrics, registry: CollectorRegistry
-) -> None:
-    metrics.observe_config(settings())
-    assert cluster(registry) == {"cluster_id": "", "kafka_cluster": ""}
-    metrics.observe_config(settings(metrics={"cluster": "orders"}))
-    metrics.observe_cycle(report())
-    assert cluster(registry) == {"cluster_id": "cluster-a", "kafka_cluster": "orders"}
-
-
 def test_a_dry_run_is_known_before_the_first_cycle_and_from_then_on_by_the_last_one(
     metrics: Metrics, registry: CollectorRegistry
 ) -> None:

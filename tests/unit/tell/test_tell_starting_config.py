@@ -46,13 +46,6 @@ def enabled(written: str) -> dict[str, bool]:
     return {str(entry.name): bool(entry.enable) for entry in read(written).topics}
 
 
-def test_it_deletes_nothing_and_keeps_the_consumed_retention_that_was_looked_with() -> None:
-    config = read(text(rest()))
-    assert config.dry_run
-    ((policy),) = [each.policy for each in config.entries]
-    assert (policy.enabled, policy.consumed_retention_ms) == (True, DAY_MS)
-
-
 @pytest.mark.parametrize("retention_ms", [0, 1, 1_500, 90 * 60_000, 3_600_000, 7 * DAY_MS])
 def test_any_consumed_retention_is_written_exactly(retention_ms: int) -> None:
     config = read(text(rest(), retention_ms=retention_ms))

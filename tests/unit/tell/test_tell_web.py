@@ -165,13 +165,6 @@ def test_the_last_plan_is_served_with_its_outcomes(site: Site) -> None:
     assert (partition["cutoff"], partition["outcome"]) == (100, "deleted")
 
 
-def test_prometheus_gets_its_text_format_by_default(site: Site) -> None:
-    response = site.get("/metrics")
-    assert response.headers["content-type"].startswith("text/plain; version=")
-    assert '\nretentiond_cycles_total{result="ok"} 0.0\n' in response.text
-    assert "# EOF" not in response.text
-
-
 def test_openmetrics_is_served_to_whoever_asks_for_it(site: Site) -> None:
     site.metrics.observe_cycle(report([row("orders")], [outcome("orders")]))
     wanted = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"

@@ -231,13 +231,6 @@ def test_old_versions_of_tls_are_refused(files: Tls) -> None:
     assert context.minimum_version >= ssl.TLSVersion.TLSv1_2
 
 
-def test_certificate_and_passwords_go_together(authority: Authority, files: Tls) -> None:
-    with serving(files, USERS) as base:
-        assert httpx.get(base, verify=trusting(authority)).status_code == 401
-        answer = httpx.get(f"{base}/healthz", verify=trusting(authority), auth=OF_PROMETHEUS)
-        assert answer.status_code == 200
-
-
 def shown(base: str, authority: Authority) -> str:
     """The name in the certificate that a new connection is shown."""
     with httpx.Client(verify=trusting(authority)) as client, client.stream("GET", base) as answer:

@@ -335,35 +335,28 @@ def test_a_certificate_is_taken_for_another_host_where_that_is_not_checked(pki: 
     assert kind_of(in_tls(pki.elsewhere), lambda address: tls(pki, address, **unchecked)) is None
 
 
-def test_a_port_without_tls_is_told_from_one_with_it(pki: Pki) -> None:
+def test_a_port_without_tls_is_told_from_one_that_hangs_up(pki: Pki) -> None:
     assert kind_of(hangs_up, lambda address: tls(pki, address)) is ProblemKind.NO_TLS
-    assert kind_of(in_tls(pki.good), plain) is ProblemKind.TLS_WANTED
-    assert kind_of(hangs_up, plain) is ProblemKind.NO_ANSWER
+    after_the_handshake = in_tls(pki.good, then=lambda _: None)
+    assert kind_of(after_the_handshake, lambda at: tls(pki, at)) is ProblemKind.NO_ANSWER
 
 
-def test_a_broker_that_answers_nothing_without_a_login_is_known_by_that(pki: Pki) -> None:
-    assert kind_of(wants_a_login, plain) is ProblemKind.LOGIN_WANTED
-    assert kind_of(in_tls(pki.good, then=wants_a_login), lambda at: tls(pki, at)) is (
-        ProblemKind.LOGIN_WANTED
-    )
-
-
-def test_a_broker_that_hangs_up_after_the_handshake_does_not_answer(pki: Pki) -> None:
-    greet = in_tls(pki.good, then=lambda _: None)
-    assert kind_of(greet, lambda address: tls(pki, address)) is ProblemKind.NO_ANSWER
-
-
-def test_a_port_that_is_not_kafkas_is_known_by_its_answer(pki: Pki) -> None:
-    assert kind_of(speaks_http, plain) is ProblemKind.NOT_KAFKA
-    web = in_tls(pki.good, then=speaks_http)
-    assert kind_of(web, lambda address: tls(pki, address)) is ProblemKind.NOT_KAFKA
-    assert kind_of(web, plain) is ProblemKind.TLS_WANTED
-
-
-def test_a_controller_is_known_by_the_requests_that_it_takes(pki: Pki) -> None:
-    assert kind_of(takes_no_metadata, plain) is ProblemKind.CONTROLLER
-    secured = in_tls(pki.good, then=takes_no_metadata)
-    assert kind_of(secured, lambda address: tls(pki, address)) is ProblemKind.CONTROLLER
+@pytest.mark.parametrize(
+    ("greet", "kind"),
+    [
+        (hangs_up, ProblemKind.NO_ANSWER),
+        (wants_a_login, ProblemKind.LOGIN_WANTED),
+        (speaks_http, ProblemKind.NOT_KAFKA),
+        (takes_no_metadata, ProblemKind.CONTROLLER),
+    ],
+)
+def test_what_a_port_does_tells_what_it_is_with_tls_and_without(
+    pki: Pki, greet: Greet, kind: ProblemKind
+) -> None:
+    secured = in_tls(pki.good, then=greet)
+    assert kind_of(greet, plain) is kind
+    assert kind_of(secured, lambda address: tls(pki, address)) is kind
+    assert kind_of(secured, plain) is ProblemKind.TLS_WANTED
 
 
 @pytest.mark.parametrize(

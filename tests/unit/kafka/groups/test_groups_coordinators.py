@@ -195,15 +195,6 @@ def test_never_more_than_a_few_requests_wait_for_one_broker(
     assert {brokers.most_in_flight[node] for node in range(1, nodes + 1)} == {USUAL_IN_FLIGHT}
 
 
-def test_a_request_names_no_more_groups_than_it_may() -> None:
-    _, brokers = read(
-        Coordinators(dict.fromkeys(names("group", range(3 * GROUPS_PER_OFFSET_FETCH + 25)), 1))
-    )
-    assert [len(asked(each)) for each in brokers.sent(OffsetFetchRequest)] == [
-        GROUPS_PER_OFFSET_FETCH
-    ] * 3 + [25]
-
-
 # On named partitions
 
 ORDERS = [TopicPartition("orders", number) for number in range(2)]

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import kafka.errors as kp_errors
 import pytest
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest, MetadataResponse
 
 from retentiond.kafka.groups import members as module
-from retentiond.kafka.groups.coordinators import NO_COORDINATOR, share_offsets
+from retentiond.kafka.groups.coordinators import share_offsets
 from retentiond.kafka.interface import NOT_ANSWERED, GroupMembers, ListedGroup
 from retentiond.kafka.wire import (
     DescribeShareGroupOffsetsRequest,
@@ -31,12 +30,12 @@ Message = dict[str, Any]
 Answer = Callable[[Any], Any]
 
 
-def connected(answer: Answer, node_of: Callable[[str], int] = lambda _: 1) -> BrokersClient:
+def connected(answer: Answer) -> BrokersClient:
     """``answer`` responds to all but the look-ups of coordinators."""
 
     def respond(request: Any, node: int | None) -> Any:
         if isinstance(request, FindCoordinatorRequest):
-            return found(request, node_of)
+            return found(request, lambda _: 1)
         if isinstance(request, MetadataRequest):
             return MetadataResponse(brokers=[], topics=[])
         return answer(request)
@@ -89,12 +88,6 @@ def test_an_error_of_the_group_is_its_failure_and_touches_no_other() -> None:
     assert answers["t"] == [Commit("orders", 0, 4, 0)]
 
 
-def test_a_group_that_is_left_out_of_the_answer_is_a_failure() -> None:
-    answers = offsets_of(with_offsets("t", partition(0, 4)), asked=["s", "t"])
-    assert answers["s"] == NOT_ANSWERED
-    assert answers["t"] == [Commit("orders", 0, 4, 0)]
-
-
 def test_all_topics_of_each_group_are_asked_for() -> None:
     requests: list[Any] = []
 
@@ -108,41 +101,6 @@ def test_all_topics_of_each_group_are_asked_for() -> None:
     assert all(isinstance(each, DescribeShareGroupOffsetsRequest) for each in requests)
     assert [len(each.groups) for each in requests] == [10, 100]  # the last sent answers first
     assert all(group.topics is None for each in requests for group in each.groups)
-
-
-# Coordinators
-
-
-def test_a_batch_that_fails_is_asked_again_group_by_group() -> None:
-    def answer(request: Any) -> Any:
-        asked = [each.group_id for each in request.groups]
-        if "poison" in asked:
-            return kp_errors.KafkaConnectionError("cut")
-        groups = [with_offsets(each, partition(0, 1)) for each in asked]
-        return make(DescribeShareGroupOffsetsResponse, groups=groups)
-
-    answers = share_offsets(connected(answer), ["s", "poison", "t"])
-    assert isinstance(answers["poison"], Failure)
-    assert answers["s"] == answers["t"] == [Commit("orders", 0, 1, 0)]
-
-
-def test_a_broker_that_does_not_know_the_request_makes_each_group_a_failure() -> None:
-    answers = share_offsets(
-        connected(lambda _: kp_errors.IncompatibleBrokerVersion("no such api")), ["s", "t"]
-    )
-    assert set(answers) == {"s", "t"}
-    assert all(isinstance(each, Failure) for each in answers.values())
-
-
-def test_a_group_without_a_coordinator_is_a_failure_and_touches_no_other() -> None:
-    answer = make(DescribeShareGroupOffsetsResponse, groups=[with_offsets("t", partition(0, 4))])
-    connection = connected(
-        lambda _: answer, lambda group: -COORDINATOR_NOT_AVAILABLE if group == "s" else 1
-    )
-    answers = share_offsets(connection, ["s", "t"])
-    assert isinstance(answers["s"], Failure)
-    assert answers["t"] == [Commit("orders", 0, 4, 0)]
-    assert NO_COORDINATOR.code == "COORDINATOR_NOT_AVAILABLE"
 
 
 # Members

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import kafka.errors as kp_errors
 import pytest
 from kafka.protocol.admin import (
-    DescribeGroupsRequest,
     DescribeGroupsResponse,
     ListGroupsRequest,
     ListGroupsResponse,
@@ -18,13 +17,11 @@ from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest, MetadataResponse
 
 from retentiond.errors import KafkaUnavailable
-from retentiond.kafka.groups import coordinators
 from retentiond.kafka.groups import listing as groups
 from retentiond.kafka.groups import members as module
-from retentiond.kafka.interface import NOT_ANSWERED, GroupMembers, ListedGroup
-from retentiond.kafka.settings.properties import USUAL_IN_FLIGHT
+from retentiond.kafka.interface import GroupMembers, ListedGroup
 from retentiond.model import Failure, GroupKind
-from tests.support.builders.scripted_brokers import Brokers, BrokersClient, found, make, names
+from tests.support.builders.scripted_brokers import Brokers, BrokersClient, found, make
 
 COORDINATOR_LOAD_IN_PROGRESS = 14
 
@@ -97,17 +94,15 @@ def member(*topics: str, metadata: bytes | None = None, assignment: bytes = b"")
     return {"member_id": "m", "member_metadata": metadata, "member_assignment": assignment}
 
 
-def classic(groups: Iterable[str]) -> list[ListedGroup]:
-    return [ListedGroup(each, GroupKind.CLASSIC, "Stable", "consumer") for each in groups]
-
-
-def members(*described: Message, asked: Iterable[str] = ()) -> Mapping[str, GroupMembers | Failure]:
+def members(*described: Message) -> Mapping[str, GroupMembers | Failure]:
     def answer(request: Any, node: int | None) -> Any:
         if isinstance(request, FindCoordinatorRequest):
             return found(request, lambda _: 1)
         return make(DescribeGroupsResponse, groups=list(described))
 
-    groups = classic(asked or [each["group_id"] for each in described])
+    groups = [
+        ListedGroup(each["group_id"], GroupKind.CLASSIC, "Stable", "consumer") for each in described
+    ]
     return module.members(BrokersClient(Brokers(answer)), groups)
 
 
@@ -180,12 +175,6 @@ def test_a_subscription_whose_topics_are_not_whole_is_unreadable(metadata: bytes
     assert answer.code == "MEMBERS_UNREADABLE"
 
 
-def test_a_group_that_may_not_be_described_fails_alone() -> None:
-    answers = members(described("billing", error_code=30), described("search", member("clicks")))
-    assert isinstance(answers["billing"], Failure)
-    assert answers["search"] == GroupMembers(frozenset({"clicks"}))
-
-
 def test_a_group_with_a_protocol_of_its_own_reads_by_its_commits_alone() -> None:
     connect = described("connect", member(metadata=b"\x01\x02"), protocol_type="connect")
     assert members(connect) == {"connect": GroupMembers(frozenset())}
@@ -204,24 +193,3 @@ def test_a_group_that_has_lost_its_members_since_it_was_listed_reads_nothing() -
     assert members(described("billing", group_state="Empty")) == {
         "billing": GroupMembers(frozenset())
     }
-
-
-def test_groups_that_the_coordinator_leaves_out_are_failures() -> None:
-    assert members(asked=["billing"]) == {"billing": NOT_ANSWERED}
-
-
-def test_never_more_than_a_few_descriptions_wait_for_one_broker(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(coordinators, "GROUPS_PER_REQUEST", 1)
-
-    def answer(request: Any, node: int | None) -> Any:
-        if isinstance(request, FindCoordinatorRequest):
-            return found(request, lambda _: 1)
-        assert isinstance(request, DescribeGroupsRequest)
-        return make(DescribeGroupsResponse, groups=[described(*request.groups, member("orders"))])
-
-    brokers = Brokers(answer)
-    asked = classic(names("group", range(40)))
-    assert len(module.members(BrokersClient(brokers), asked)) == 40
-    assert brokers.most_in_flight[1] == USUAL_IN_FLIGHT

@@ -39,12 +39,16 @@ def source(endpoint: Endpoint, **settings: str) -> TokenSource:
 
 def test_a_token_is_fetched_with_the_clients_credentials(endpoint: Endpoint) -> None:
     endpoint.grants("token-1")
-    scope = {"sasl.oauthbearer.scope": "kafka read"}
-    assert source(endpoint, **scope).token() == "token-1"
+    asked = {"sasl.oauthbearer.scope": "kafka read", "sasl.oauthbearer.audience": "kafka"}
+    assert source(endpoint, **asked).token() == "token-1"
     ((header, form),) = endpoint.requests
     encoded = SECRET.replace(" ", "%20")
     assert base64.b64decode(header.removeprefix("Basic ")).decode() == f"retentiond:{encoded}"
-    assert form == {"grant_type": ["client_credentials"], "scope": ["kafka read"]}
+    assert form == {
+        "grant_type": ["client_credentials"],
+        "scope": ["kafka read"],
+        "audience": ["kafka"],
+    }
 
 
 def test_the_clients_credentials_follow_no_redirection(endpoint: Endpoint) -> None:
@@ -54,13 +58,6 @@ def test_the_clients_credentials_follow_no_redirection(endpoint: Endpoint) -> No
         endpoint.status, endpoint.location = 302, elsewhere.url
         source(endpoint).token()
     assert elsewhere.followed == [None]
-
-
-def test_a_token_is_kept_while_it_is_fresh(endpoint: Endpoint) -> None:
-    endpoint.grants("token-1", expires_in=3600)
-    tokens = source(endpoint)
-    assert {tokens.token() for _ in range(5)} == {"token-1"}
-    assert len(endpoint.requests) == 1
 
 
 def test_a_token_is_renewed_when_four_fifths_of_its_life_are_over(
@@ -134,13 +131,6 @@ def test_an_answer_that_is_no_http_is_an_error() -> None:
         nonsense.url = f"http://127.0.0.1:{port}/token"
         with pytest.raises(OSError, match="no HTTP"):
             source(nonsense).token()
-
-
-def test_the_expiry_is_told_in_seconds_since_the_epoch(endpoint: Endpoint) -> None:
-    endpoint.grants("token-1")
-    token, expires_at, *_ = source(endpoint).for_confluent("")
-    assert token == "token-1"
-    assert expires_at == pytest.approx(time.time() + oauth.DEFAULT_LIFETIME_S, abs=5)
 
 
 @pytest.mark.parametrize(
@@ -279,12 +269,6 @@ def test_they_are_left_as_they_are_for_an_endpoint_that_does_not_decode(
     plain = {"sasl.oauthbearer.header.urlencode": "false"}
     source(endpoint, **plain).token()
     assert credentials(endpoint) == f"retentiond:{SECRET}"
-
-
-def test_an_audience_is_asked_for(endpoint: Endpoint) -> None:
-    endpoint.grants("token-1")
-    source(endpoint, **{"sasl.oauthbearer.audience": "kafka"}).token()
-    assert endpoint.requests[0][1]["audience"] == ["kafka"]
 
 
 def test_extensions_reach_both_clients(endpoint: Endpoint) -> None:

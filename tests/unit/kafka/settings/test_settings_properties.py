@@ -156,11 +156,6 @@ def test_amazons_login_is_one_by_token_to_both_clients(
     assert settings.words.login == "the AWS credentials of this host"
 
 
-def test_amazons_region_may_come_from_its_own_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_REGION", "eu-west-3")
-    assert translate(SERVERS | AWS).oauth == {"aws.region": "eu-west-3"}
-
-
 def test_without_the_signer_amazons_login_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer", None)
     refused = refusal(SERVERS | AWS | {"aws.region": "eu-west-1"})

@@ -13,7 +13,7 @@ from retentiond.model import Failure
 from retentiond.tell.explain.evidence import Ahead, partitions_at, topic_readers
 from retentiond.tell.explain.evidence import evidence as gathered
 from tests.support import oracle
-from tests.support.builders.explained_plans import alone, evidence, only, remember
+from tests.support.builders.explained_plans import alone, evidence, only
 from tests.support.builders.gather_worlds import (
     CLICKS_0,
     HOUR_MS,
@@ -107,81 +107,3 @@ def test_each_group_says_why_it_counts(kafka: FakeCluster, tmp_path: Path) -> No
         "search": "commits on the topic",
         "stranger": "can't be read, so it may read any topic",
     }
-
-
-def test_a_group_that_the_policy_excludes_does_not_count_and_is_named(
-    kafka: FakeCluster, tmp_path: Path
-) -> None:
-    policy = config(entry("orders", groups={"exclude": ["sea.*", "nobody"]}))
-    explained = alone(evidence(kafka, tmp_path, policy), "orders")
-    assert [each.group_id for each in explained.groups] == ["billing"]
-    assert explained.excluded == ("search",)
-
-
-def test_commit_and_lag_are_of_the_partition(kafka: FakeCluster, tmp_path: Path) -> None:
-    found = evidence(kafka, tmp_path)
-    lags = {}
-    for partition in (0, 1):
-        lags[partition] = {
-            each.group_id: (each.reader.committed.get(partition), each.lag)
-            for each in alone(found, "orders", partition).groups
-        }
-    assert lags == {
-        0: {"billing": (3, 3), "search": (5, 1)},
-        1: {"billing": (4, 2), "search": (None, None)},
-    }
-
-
-def since(found: FakeCluster, state_dir: Path, group: str = "billing") -> int | None:
-    groups = alone(evidence(found, state_dir), "orders").groups
-    (answer,) = (each for each in groups if each.group_id == group)
-    return answer.stands_since_ms
-
-
-def test_nobody_knows_since_when_a_commit_stands_that_no_cycle_has_seen(
-    kafka: FakeCluster, tmp_path: Path
-) -> None:
-    assert since(kafka, tmp_path) is None
-
-
-def test_a_commit_stands_since_the_cycle_that_first_saw_it_there(
-    kafka: FakeCluster, tmp_path: Path
-) -> None:
-    began_ms = kafka.now_ms
-    remember(kafka, tmp_path)
-    kafka.advance(HOUR_MS)
-    remember(kafka, tmp_path)
-    kafka.advance(HOUR_MS)
-    assert since(kafka, tmp_path) == began_ms
-
-
-def test_a_commit_that_has_moved_since_the_last_cycle_moves_now(
-    kafka: FakeCluster, tmp_path: Path
-) -> None:
-    remember(kafka, tmp_path)
-    kafka.advance(HOUR_MS)
-    kafka.commit("billing", {ORDERS_0: 5})
-    assert since(kafka, tmp_path) == kafka.now_ms
-
-
-def test_a_group_that_is_gone_shows_its_last_commit_and_since_when_it_is_gone(
-    kafka: FakeCluster, tmp_path: Path
-) -> None:
-    seen_ms = kafka.now_ms
-    remember(kafka, tmp_path)
-    kafka.advance(HOUR_MS)
-    del kafka.groups["billing"]
-    gone_ms = kafka.now_ms
-    remember(kafka, tmp_path)
-    kafka.advance(HOUR_MS)
-    groups = alone(evidence(kafka, tmp_path), "orders").groups
-    (billing,) = (each for each in groups if each.group_id == "billing")
-    assert (billing.reader.state, billing.reader.trace) == ("Vanished", "committed here before")
-    assert (billing.reader.committed, billing.reader.remembered[0]) == ({}, 3)
-    assert (billing.stands_since_ms, billing.reader.absent_since_ms) == (seen_ms, gone_ms)
-    assert (billing.binds, billing.lag) == ((0,), None)
-
-
-def test_a_reader_of_another_topic_does_not_count(kafka: FakeCluster, tmp_path: Path) -> None:
-    groups = alone(evidence(kafka, tmp_path), "clicks").groups
-    assert "stranger" not in {each.group_id for each in groups}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,8 +9,7 @@ import pytest
 from retentiond.formatting import say_ranges
 from retentiond.model import Reason, Verdict
 from retentiond.tell.explain.explanation import explained
-from retentiond.tell.figures.kept_records import KEPT_BY_AGE, KeptBecause
-from tests.support.builders.explained_plans import alone, evidence, only, remember
+from tests.support.builders.explained_plans import evidence, only, remember
 from tests.support.builders.gather_worlds import HOUR_MS, ORDERS_1, config, entry, healthy
 from tests.support.fakes import FakeCluster, Transaction
 
@@ -24,44 +22,9 @@ def kafka() -> FakeCluster:
     return kafka
 
 
-def test_the_figures_of_the_rule_are_those_of_the_plan(kafka: FakeCluster, tmp_path: Path) -> None:
-    found = evidence(kafka, tmp_path)
-    explanation = only(found, "orders")
-    assert explanation.row in found.report.plan.rows
-    assert (explanation.row.cutoff, explanation.row.records) == (3, 3)
-    assert (explanation.end, explanation.row.consumed_retention_ms) == (6, HOUR_MS)
-    assert [(keeper, records) for keeper, records, _ in explanation.answer.kept] == [
-        (KEPT_BY_AGE, 2),
-        (KeptBecause(Reason.NOT_CONSUMED, "billing"), 1),
-    ]
-
-
 def test_the_end_is_what_is_decided(kafka: FakeCluster, tmp_path: Path) -> None:
     kafka.produce("orders", 0, 3, transaction=Transaction())
     assert only(evidence(kafka, tmp_path), "orders").end == 6
-
-
-def test_reason_and_remedy_are_the_rows(kafka: FakeCluster, tmp_path: Path) -> None:
-    found = evidence(kafka, tmp_path)
-    rows = [
-        replace(row, reason=Reason.GROUP_VANISHED, binding_group="search", detail="it is gone")
-        for row in found.report.plan.rows
-    ]
-    topic = alone(evidence(kafka, tmp_path, rows=rows), "orders")
-    assert topic.partitions[0].answer.why == "it is gone"
-    assert "(`retentiond groups forget search`)" in topic.remedy(topic.partitions[0].row)
-    rows = [replace(row, detail=None) for row in rows]
-    explanation = only(evidence(kafka, tmp_path, rows=rows), "orders")
-    assert explanation.answer.why == "search has vanished"
-
-
-def test_only_the_partitions_that_are_asked_for_are_explained(
-    kafka: FakeCluster, tmp_path: Path
-) -> None:
-    found = evidence(kafka, tmp_path)
-    for wanted in (None, [1]):
-        topic = explained(found, "orders", wanted)
-        assert [each.row.partition for each in topic.partitions] == (wanted or [0, 1])
 
 
 def test_partitions_are_put_together_by_reason_the_most_first(
@@ -99,12 +62,6 @@ def test_groups_are_put_together_over_the_partitions_those_that_bind_first(
     assert (billing.kept_records, search.kept_records) == (4, 0)
     assert (billing.kept.local, search.kept.local) == (None, 0)  # the disks are unread
     assert billing.stands_since_ms == began_ms  # on partition 0, where it is stuck
-
-
-def test_a_group_without_a_commit_somewhere_has_no_lag_and_says_where(tmp_path: Path) -> None:
-    groups = explained(evidence(healthy(), tmp_path), "orders").groups
-    (search,) = (each for each in groups if each.group_id == "search")
-    assert (search.lag, search.without_commit) == (None, (1,))
 
 
 @pytest.mark.parametrize(

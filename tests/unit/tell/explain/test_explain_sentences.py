@@ -18,90 +18,42 @@ from tests.support.builders.explained_plans import evidence, only, remember
 from tests.support.builders.gather_worlds import HOUR_MS, config, entry
 from tests.support.builders.reports import row
 from tests.support.fakes import FakeCluster
+from tests.support.golden import Golden
 
 ORDERS = TopicPartition("orders", 0)
 
-DELETES = frozenset({"delete"})
+GIB = 2**30
 
-CONFIG = TopicConfig(DELETES, None, None, 2**30, 7 * 86_400_000)
-
-
-SIZE = "on the disks of all replicas."
-FREES = "Deleting up to the cutoff frees"
-UNKNOWN = "How much it takes on disk is not known"
-WHOLE = (
-    "a broker frees whole segments that are deleted to their last record, and never the one that "
-    "it writes to"
-)
-SEGMENT = "a segment holds up to 1.0 GiB, or what arrives in 7 days (segment.bytes, segment.ms)"
-WHEN = (
-    "The brokers free it when they have next looked at their logs "
-    "(log.retention.check.interval.ms) and waited (file.delete.delay.ms)."
-)
-NOTHING = "As it stands, nothing is deleted, and nothing is freed."
-SILENT = "the disks of broker 2 can't be read: DOWN"
-STUCK = Stuck(ORDERS, StuckCause.FUTURE_REPLICA, "A move to /b stands still.")
+CONFIG = TopicConfig(frozenset({"delete"}), None, None, GIB, 7 * 86_400_000)
 
 
-def deletes(predicted: int | None) -> PlanRow:
-    return replace(row("orders"), predicted_bytes=predicted)
-
-
-@pytest.mark.parametrize(
-    ("planned", "disk", "config", "said"),
-    [
-        (
-            deletes(3 * 2**30),
-            DiskReport({ORDERS: 4 * 2**30}),
-            CONFIG,
-            [f"It takes 4.0 GiB {SIZE}", f"{FREES} about 3.0 GiB: {WHOLE}; {SEGMENT}.", WHEN],
-        ),
-        # All of it lies within one segment.
-        (
-            deletes(0),
-            DiskReport({ORDERS: 5_000}),
-            CONFIG,
-            [f"It takes 4.9 KiB {SIZE}", f"{FREES} no disk space yet: {WHOLE}; {SEGMENT}.", WHEN],
-        ),
-        # The topic's configs, the prediction or the disks are unread.
-        (
-            deletes(1024),
-            DiskReport({ORDERS: 5_000}),
-            None,
-            [f"It takes 4.9 KiB {SIZE}", f"{FREES} about 1.0 KiB: {WHOLE}.", WHEN],
-        ),
-        (
-            deletes(None),
-            NO_DISKS,
-            CONFIG,
-            [f"{UNKNOWN}.", "What deleting up to the cutoff would free is not known.", WHEN],
-        ),
-        (
-            deletes(None),
-            DiskReport(problems=(SILENT,)),
-            CONFIG,
-            [
-                f"{UNKNOWN}: {SILENT}.",
-                "What deleting up to the cutoff would free is not known.",
-                WHEN,
-            ],
-        ),
-        # Where nothing is deleted, nothing is freed; what is stuck comes last.
-        *(
-            (
-                row("orders", reason=reason),
-                DiskReport({ORDERS: 10}, stuck=(STUCK,)),
-                CONFIG,
-                [f"It takes 10 B {SIZE}", NOTHING, STUCK.sentence],
-            )
-            for reason in (Reason.NO_GROUP, Reason.TOO_YOUNG)
-        ),
-    ],
-)
 def test_a_partition_says_what_it_takes_on_disk_and_what_a_deletion_frees_and_when(
-    planned: PlanRow, disk: DiskReport, config: TopicConfig | None, said: list[str]
+    golden: Golden,
 ) -> None:
-    assert list(on_disk(PartitionAnswer(planned, disk), config)) == said
+    """tests/golden/explain: also where configs, prediction or disks are unread, and where nothing
+    is deleted; what is stuck comes last."""
+    planned = row("orders")
+    stuck = Stuck(ORDERS, StuckCause.FUTURE_REPLICA, "A move to /b stands still.")
+    silent = DiskReport(problems=("the disks of broker 2 can't be read: DOWN",))
+    held = DiskReport({ORDERS: 10}, stuck=(stuck,))
+    cases: dict[str, tuple[PlanRow, DiskReport, TopicConfig | None]] = {
+        "segments": (
+            replace(planned, predicted_bytes=3 * GIB),
+            DiskReport({ORDERS: 4 * GIB}),
+            CONFIG,
+        ),
+        "less than one": (replace(planned, predicted_bytes=0), DiskReport({ORDERS: 5_000}), CONFIG),
+        "no configs": (replace(planned, predicted_bytes=1024), DiskReport({ORDERS: 5_000}), None),
+        "no sizes": (planned, NO_DISKS, CONFIG),
+        "a silent broker": (planned, silent, CONFIG),
+        "a hold": (row("orders", reason=Reason.NO_GROUP), held, CONFIG),
+        "too young": (row("orders", reason=Reason.TOO_YOUNG), held, CONFIG),
+    }
+    told = [
+        "\n".join([f"=== {title}", *on_disk(PartitionAnswer(planned, disk), config), ""])
+        for title, (planned, disk, config) in cases.items()
+    ]
+    golden("explain/on-disk.txt", "\n".join(told))
 
 
 DAY_MS = 24 * HOUR_MS

@@ -54,35 +54,12 @@ def kept(reading: Reading, *rows: PlanRow) -> dict[GroupOnTopic, int]:
 BILLING = GroupOnTopic("billing", "orders")
 
 
-@pytest.mark.parametrize(
-    ("billing", "search", "records"),
-    [
-        (100, 140, 40),  # up to the next group
-        (100, 100, 0),  # both of them keep these
-        (100, 190, 50),  # up to the consumed retention: younger ones stay anyway
-        (5, 140, 130),  # what is below the log start is gone
-        (160, 190, 0),  # its age binds the partition, no group does
-    ],
-)
-def test_a_group_keeps_what_lies_between_its_commit_and_the_next_bound(
-    billing: int, search: int, records: int
-) -> None:
-    reading = small({"billing": [billing], "search": [search]})
-    assert kept(reading, bound("billing", billing)) == {BILLING: records}
-
-
 def test_the_end_bounds_what_a_group_keeps_where_all_records_are_old() -> None:
     reading = small({"billing": [100]})
     reading.change_partition(ORDERS_0, retention_offset=180)
     assert kept(reading, bound("billing", 100, groups=1)) == {BILLING: 80}
     reading.change_partition(ORDERS_0, last_stable_offset=130)
     assert kept(reading, bound("billing", 100, groups=1)) == {BILLING: 30}
-
-
-def test_records_are_summed_over_the_partitions_that_the_group_binds() -> None:
-    reading = small({"billing": [100, 110, 140], "search": [140, 150, 130]})
-    rows = [bound("billing", 100, 0), bound("billing", 110, 1), bound("search", 130, 2)]
-    assert kept(reading, *rows) == {BILLING: 80, GroupOnTopic("search", "orders"): 10}
 
 
 def test_a_group_without_a_commit_keeps_all_that_the_others_have_read() -> None:
