@@ -16,7 +16,6 @@ from retentiond.model import (
     DeletionOutcome,
     GroupKind,
     Outcome,
-    Plan,
     PlanRow,
     Reason,
     TopicPartition,
@@ -25,6 +24,7 @@ from retentiond.model import (
 from retentiond.state.audit import Audit
 from retentiond.state.audit_records import CycleRecord
 from retentiond.tell.report import CycleReport, GroupState
+from tests.support.builders import reports
 from tests.support.builders.group_memories import add_readers
 
 NOW_MS = 1_790_000_000_000
@@ -57,12 +57,10 @@ def partition(
     """Offsets in the order of the log. What is consumed goes up to the smaller of ``committed``
     and ``young``, the retention offset."""
     bounds = [each for each in (committed, young, end) if each is not None]
-    verdict = VERDICT_OF[reason]
-    records = max(0, min(bounds) - start) if verdict is Verdict.DELETE else 0
-    return PlanRow(
-        topic=topic,
-        partition=number,
-        topic_id=f"id-of-{topic}",
+    is_deleted = VERDICT_OF[reason] is Verdict.DELETE
+    records = max(0, min(bounds) - start) if is_deleted else 0
+    return replace(
+        reports.row(topic, number, reason),
         log_start_offset=start,
         high_watermark=end,
         min_committed_offset=committed,
@@ -70,12 +68,9 @@ def partition(
         binding_committed_offset=committed,
         retention_offset=young,
         cutoff=min(bounds),
-        verdict=verdict,
-        reason=reason,
-        groups=2,
         records=records,
         detail=detail,
-        predicted_bytes=records * RECORD_BYTES if verdict is Verdict.DELETE else None,
+        predicted_bytes=records * RECORD_BYTES if is_deleted else None,
     )
 
 
@@ -90,15 +85,10 @@ def report(
 ) -> CycleReport:
     """Of a cycle that did what it planned, unless ``outcomes`` say otherwise."""
     sorted_rows = tuple(sorted(rows, key=lambda row: (row.topic, row.partition)))
-    plan = Plan(
-        cycle_id="5f0c9a71be24",
-        cluster_id="MkU3OEVBNTcwNTJENDM2Qk",
-        planned_at_ms=planned_at_ms,
-        dry_run=dry_run,
-        complete=not problems,
-        problems=problems,
-        rows=sorted_rows,
+    made = reports.report(
+        sorted_rows, dry_run=dry_run, problems=problems, planned_at_ms=planned_at_ms
     )
+    plan = replace(made.plan, cycle_id="5f0c9a71be24", cluster_id="MkU3OEVBNTcwNTJENDM2Qk")
     what = Outcome.NOT_ATTEMPTED if dry_run else Outcome.DELETED
     done = {
         at: DeletionOutcome(*at, what, None if dry_run else row.cutoff)

@@ -13,7 +13,7 @@ from retentiond.config import TopicPolicy
 from retentiond.config.pattern import Pattern
 from retentiond.gather.offsets import are_kept
 from retentiond.kafka.interface import EpochEnd
-from retentiond.model import Failure, GroupKind, PlanRow, Reason, TopicPartition, Verdict
+from retentiond.model import Failure, GroupKind, PlanRow, TopicPartition
 from retentiond.snapshot import (
     COMMIT_SCHEMA,
     GroupReading,
@@ -22,6 +22,7 @@ from retentiond.snapshot import (
     Snapshot,
     TopicReading,
 )
+from tests.support.builders.reports import row
 
 POLICY = TopicPolicy(enabled=True, consumed_retention_ms=60_000)
 Commits = dict[tuple[str, TopicPartition], int | None]  # by group and partition
@@ -192,20 +193,12 @@ def crowded() -> Reading:
 
 def deletion(at: TopicPartition, cutoff: int | None = 100, log_start_offset: int = 10) -> PlanRow:
     """What a plan says about a partition of `healthy` up to the cutoff."""
-    return PlanRow(
-        topic=at.topic,
-        partition=at.partition,
-        topic_id=f"id-of-{at.topic}",
+    return replace(
+        row(at.topic, at.partition),
         log_start_offset=log_start_offset,
-        high_watermark=200,
         min_committed_offset=120,
-        binding_group="billing",
         binding_committed_offset=120,
-        retention_offset=150,
         cutoff=cutoff,
-        verdict=Verdict.DELETE,
-        reason=Reason.CONSUMED,
-        groups=2,
         records=0 if cutoff is None else cutoff - log_start_offset,
         consumed_retention_ms=POLICY.consumed_retention_ms,
     )

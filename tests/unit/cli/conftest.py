@@ -119,6 +119,14 @@ def files(tmp_path: Path, command: Command) -> Files:
 
 
 @pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """With a state_dir of its own."""
+    path = tmp_path / "retentiond.yaml"
+    path.write_text(f"state_dir: {tmp_path / 'state'}\n{CONFIG}")
+    return path
+
+
+@pytest.fixture
 def config_file(tmp_path: Path) -> Path:
     path = tmp_path / "mine.yaml"
     path.write_text(CONFIG)

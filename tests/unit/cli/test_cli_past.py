@@ -37,13 +37,6 @@ from tests.unit.cli.conftest import CONFIG, Command, KeptAnswer, Transcript
 COMMANDS = ("simulate", "recommend", "report")
 
 
-@pytest.fixture
-def config(tmp_path: Path) -> Path:
-    path = tmp_path / "retentiond.yaml"
-    path.write_text(f"state_dir: {tmp_path / 'state'}\n{CONFIG}")
-    return path
-
-
 @pytest.mark.parametrize("name", COMMANDS)
 def test_what_every_one_refuses(transcript: Transcript, config: Path, name: str) -> None:
     """In the same words (tests/golden/past), with 2, before Spark is asked."""

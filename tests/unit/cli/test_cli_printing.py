@@ -18,7 +18,7 @@ from retentiond.cli.output.streams import Stdout
 from retentiond.model import Outcome
 from retentiond.tools.delete_records.partitions import Item
 from tests.support.builders.reports import outcome, report, row
-from tests.unit.cli.conftest import CONFIG, Command, OneCycle
+from tests.unit.cli.conftest import Command, OneCycle
 
 
 @pytest.fixture
@@ -28,13 +28,6 @@ def unread() -> Iterator[int]:
     os.close(reader)
     yield writer
     os.close(writer)
-
-
-@pytest.fixture
-def config(tmp_path: Path) -> Path:
-    path = tmp_path / "retentiond.yaml"
-    path.write_text(f"state_dir: {tmp_path / 'state'}\n{CONFIG}")
-    return path
 
 
 def ran(stdout: Any, *arguments: object) -> tuple[int, str]:

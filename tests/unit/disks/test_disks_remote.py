@@ -3,12 +3,10 @@ tells them from those on the disks."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from prometheus_client.registry import CollectorRegistry
 
 from retentiond.cli.options import Output
 from retentiond.cli.output.first_look import show_first_look
@@ -27,13 +25,13 @@ from retentiond.model import TopicPartition
 from retentiond.snapshot import Snapshot
 from retentiond.tell.explain.explanation import on_disk
 from retentiond.tell.first_look.look import FirstLook
-from retentiond.tell.metrics.registry import Metrics
 from retentiond.tell.report import CycleReport, document
 from tests.support.builders.disk_readings import AT, deletion, reading, tiered
 from tests.support.builders.gather_worlds import config as policy
 from tests.support.builders.gather_worlds import entry, healthy, snapshot
 from tests.support.builders.page_visitor import Visitor
 from tests.support.builders.reports import report, row
+from tests.support.golden import Golden
 
 MIB = 1 << 20
 
@@ -125,23 +123,24 @@ def remote_report(remote: int | None = 40 * MIB, freed: int | None = 30 * MIB) -
     return replace(report(rows, dry_run=True), disk=disk)
 
 
-def test_the_table_of_a_plan(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_every_place_tells_bytes_in_remote_storage_apart(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    golden: Golden,
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    show(remote_report(), Output.TABLE, with_outcomes=False)
-    text = capsys.readouterr().out
-    assert text.splitlines()[0].split().index("REMOTE") == 3
-    assert "orders: about 0 B of 0 B local, ~30.0 MiB of ~40.0 MiB remote, in 90 records" in text
-    assert "clicks: about 1.0 MiB of 2.0 MiB on disk (50%) in 90 records" in text
-    assert "(about 1.0 MiB local, ~30.0 MiB remote)" in text
-
-
-def test_the_table_of_a_plan_where_it_is_not_known(capsys: pytest.CaptureFixture[str]) -> None:
-    show(remote_report(None, None), Output.TABLE, with_outcomes=False)
-    text = capsys.readouterr().out
-    assert "orders: about 0 B of 0 B local, ? of ? remote, in 90 records" in text
-    assert "(about 1.0 MiB local, an unknown amount remote)" in text
+    """tests/golden/plan/remote.txt: a plan, known and not, a first look, an explanation, pages."""
+    monkeypatch.setenv("COLUMNS", "120")
+    known = remote_report()
+    for each in (known, remote_report(None, None)):
+        show(each, Output.TABLE, with_outcomes=False)
+    show_first_look(FirstLook(known, 0), Output.TABLE)
+    visitor = Visitor(tmp_path, known)
+    first_page = visitor.see("/").text.partition("Status of retentiond ")[2]
+    page = visitor.see("/topics/orders").main
+    explained = on_disk(known.answers.partitions[1], None)
+    golden("plan/remote.txt", "\n".join([capsys.readouterr().out, *explained, first_page, page]))
+    assert "remote" not in visitor.see("/topics/clicks").text
 
 
 def test_json_has_null_where_it_is_not_known_and_0_where_nothing_is_remote() -> None:
@@ -150,58 +149,3 @@ def test_json_has_null_where_it_is_not_known_and_0_where_nothing_is_remote() -> 
     assert [each["remote_bytes"] for each in shown["partitions"]] == [0, None]
     shown = document(remote_report(), with_outcomes=False)
     assert [each["predicted_remote_bytes"] for each in shown["topics"]] == [0, 30 * MIB]
-
-
-def test_the_first_look(capsys: pytest.CaptureFixture[str]) -> None:
-    seen = remote_report()
-    show_first_look(FirstLook(seen, 0), Output.TABLE)
-    text = capsys.readouterr().out
-    heads, first, *more = text.split("\n\n")[1].splitlines()
-    assert heads.split()[1:8] == ["ON", "DISK", "FREES", "OF", "ALL", "REMOTE", "FREES"]
-    assert first.split()[0] == "orders"  # it frees the most
-    assert first.split()[1:7] == ["0", "B", "-", "-", "~40.0", "MiB"]
-    assert "~30.0 MiB" in first
-    assert any(line.startswith("clicks ") for line in more)
-    assert "1.0 MiB of 10.0 MiB in logs (10%) and ~30.0 MiB in remote storage would be" in text
-    assert "frees whole segments" not in text
-    show_first_look(FirstLook(seen, 0), Output.JSON)
-    total = json.loads(capsys.readouterr().out)["total"]
-    assert (total["predicted_bytes"], total["predicted_remote_bytes"]) == (MIB, 30 * MIB)
-
-
-def test_the_page_and_the_topics_page(tmp_path: Path) -> None:
-    visitor = Visitor(tmp_path, remote_report())
-    text = visitor.see("/").text
-    assert "1.0 MiB local, ~30.0 MiB remote" in text
-    assert "0 B local, ~40.0 MiB remote" in text
-    assert "Stored" in text
-    text = visitor.see("/topics/orders").text
-    assert "Would be freed 0 B local, ~30.0 MiB remote" in text
-    assert "Stored 0 B local, ~40.0 MiB remote" in text
-    assert "remote" not in visitor.see("/topics/clicks").text
-
-
-def test_an_explanation() -> None:
-    seen = remote_report()
-    said = list(on_disk(seen.answers.partitions[1], None))
-    assert said[:2] == [
-        "It takes 0 B on the disks of all replicas.",
-        "In remote storage it takes about 40.0 MiB.",
-    ]
-
-
-def test_metrics() -> None:
-    registry = CollectorRegistry()
-    metrics = Metrics(registry, {})
-    metrics.observe_cycle(remote_report())
-    assert (
-        registry.get_sample_value("retentiond_remote_log_size_bytes", {"topic": "orders"})
-        == 40 * MIB
-    )
-    assert (
-        registry.get_sample_value("retentiond_predicted_remote_bytes", {"topic": "orders"})
-        == 30 * MIB
-    )
-    assert (
-        registry.get_sample_value("retentiond_remote_log_size_bytes", {"topic": "clicks"}) is None
-    )

@@ -26,9 +26,6 @@ from retentiond.model import (
     DeletionOutcome,
     GroupKind,
     Outcome,
-    PlanRow,
-    Reason,
-    Verdict,
 )
 from retentiond.state.audit import Audit
 from retentiond.state.audit_records import (
@@ -41,6 +38,7 @@ from retentiond.state.state import open_state
 from retentiond.state.state_dir import BUSY_MS, connect, created
 from tests.support.audited import read_cycles
 from tests.support.builders.guard_readings import commit_evidence
+from tests.support.builders.reports import row
 
 CYCLE = CycleRecord(
     cycle_id="cycle-1",
@@ -61,27 +59,16 @@ EVIDENCE = (
 def approved(
     partition: int, topic: str = "orders", evidence: tuple[GroupEvidence, ...] = EVIDENCE
 ) -> Approved:
-    row = PlanRow(
-        topic=topic,
-        partition=partition,
+    planned = replace(
+        row(topic, partition),
         topic_id="id-of-orders",
-        log_start_offset=10,
         high_watermark=2**63 - 1,
-        min_committed_offset=100,
-        binding_group="billing",
-        binding_committed_offset=100,
-        retention_offset=150,
-        cutoff=100,
-        verdict=Verdict.DELETE,
-        reason=Reason.CONSUMED,
-        groups=2,
-        records=90,
         detail="limits.records_per_cycle (90) lowers the cutoff from 101",
         consumed_retention_ms=60_000,
         only_groups="billing|search",
         owner="payments",
     )
-    return Approved(topic, partition, "id-of-orders", 100, 10, commit_evidence(evidence), row)
+    return Approved(topic, partition, "id-of-orders", 100, 10, commit_evidence(evidence), planned)
 
 
 def outcome(
