@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from retentiond.memory.changes import DROP_AFTER_MS, Changes, changes, newly_seen
 from retentiond.memory.readers import GroupOnTopic, Readers, RememberedReader
+from retentiond.memory.recall import recalled
 from retentiond.memory.remembered import KnownTopic, Remembered
 from retentiond.model import Failure, GroupKind, TopicPartition
 from retentiond.snapshot import PartitionReading, Snapshot
@@ -72,6 +73,15 @@ def test_a_commit_replaces_the_last_one_unless_it_went_back_below_the_log_start(
     offset: int | None, before: int, log_start: int | None, expected: int
 ) -> None:
     assert kept(offset, before, log_start) == {0: expected}
+
+
+def test_a_commit_stands_since_the_first_reading_that_dates_it() -> None:
+    """An earlier version kept no times."""
+    known = remembered_of(5)
+    for taken_at_ms in (100, 200):
+        read = replace(reading({("a", ORDERS_0): 5}).snapshot(), taken_at_ms=taken_at_ms)
+        known = after(known, changes(recalled(read, known), known, 1))
+        assert known.commits[A].moved_at_ms == {0: 100}
 
 
 def test_a_partition_whose_commit_is_gone_stays_remembered_beside_those_that_are_there() -> None:
