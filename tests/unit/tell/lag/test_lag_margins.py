@@ -51,6 +51,13 @@ def test_a_group_has_as_long_as_its_first_unread_record(
     assert left or logs.asked == []
 
 
+def test_records_that_are_gone_unread_are_a_loss() -> None:
+    logs = Logs(hours(90, 80), hours(80, 20))
+    logs.commit("billing", 1, 0)
+    logs.partitions[ORDERS_0].delete_to(2)
+    assert logs.margins() == {"billing": -1}
+
+
 def test_a_loss_that_was_seen_coming_goes_on_from_there() -> None:
     logs = Logs(hours(98, 97, 1))
     logs.commit("billing", 1)

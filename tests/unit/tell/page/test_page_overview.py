@@ -177,6 +177,14 @@ def test_a_damaged_audit_log_leaves_the_page_as_it_is(tmp_path: Path) -> None:
     assert "The audit log could not be read in passing" in visitor.see("/topics/topic-00000").text
 
 
+@pytest.mark.long
+def test_two_thousand_topics_are_rendered_quickly(tmp_path: Path) -> None:
+    report = scenes.many_topics(2_000)
+    visitor = Visitor(tmp_path, report)
+    visitor.get("/")  # templates are compiled
+    assert visitor.is_quick("/", lambda: visitor.status.publish(report))
+
+
 def under_pressure_and_not() -> DiskReport:
     gib = 2**30
     pressed = PressedLogDir(1, "/data-1", 100 * gib, 10 * gib, 25 * gib)
