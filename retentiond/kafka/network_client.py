@@ -98,7 +98,17 @@ def offsets_topic_request() -> Any:
     )
 
 
-ACL_OPERATIONS = frozenset(operation.value for operation in ACLOperation)
+OPERATIONS = {operation.value: operation.name for operation in ACLOperation}
+
+
+def operations_in(answer: Any) -> frozenset[str] | None:
+    """What this principal may do: ``DESCRIBE``, ``DELETE``, …; None where the broker doesn't tell.
+    Without an authorizer everything is allowed."""
+    told = answer.authorized_operations
+    return (
+        None if told is None else frozenset(OPERATIONS[each] for each in told if each in OPERATIONS)
+    )
+
 
 Throttled = Callable[[float], None]
 """Told how many seconds a request waits because of a broker's quota."""
@@ -292,7 +302,7 @@ class NetworkClient:
 
     async def describe_cluster(self) -> dict[str, Any]:
         """``cluster_id``; ``brokers``, each with its ``broker_id`` and, from Kafka 4.0 on,
-        ``is_fenced``; ``authorized_operations``, by Kafka's names, None where they are not told.
+        ``is_fenced``; ``authorized_operations``, as in `operations_in`.
 
         kafka-python's own trips over the answer of a broker before 3.7.
         """
@@ -304,10 +314,7 @@ class NetworkClient:
         if answer.error_code:
             raise kp_errors.for_code(answer.error_code)(answer.error_message)
         described: dict[str, Any] = answer.to_dict()
-        operations = described["authorized_operations"]
-        if operations is not None:
-            operations = [ACLOperation(each).name for each in operations if each in ACL_OPERATIONS]
-        return described | {"authorized_operations": operations}
+        return described | {"authorized_operations": operations_in(answer)}
 
     async def _wait_for_quota(self, node_id: int | None) -> None:
         """Waits as long as the broker has asked (``throttle_time_ms``, KIP-219); for None, until a

@@ -17,7 +17,6 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from kafka.admin import ACLOperation
 from kafka.protocol.admin import DescribeConfigsRequest
 
 from retentiond.kafka.client import Client
@@ -35,6 +34,7 @@ from retentiond.kafka.network_client import (
     NetworkClient,
     failure_of_code,
     metadata_request,
+    operations_in,
 )
 from retentiond.model import Failure, TopicPartition
 
@@ -155,13 +155,11 @@ def _number(texts: Mapping[str, str], key: str) -> int | None:
 
 NOT_TOLD = Failure("NOT_TOLD", "the broker does not tell what this principal may do there")
 
-NAMES = {operation.value: operation.name for operation in ACLOperation}
-
 Operations = frozenset[str]
 
 
 def topic_rights(client: Client, topics: Collection[str]) -> Mapping[str, Operations | Failure]:
-    """``DESCRIBE``, ``DELETE``, … on each; without an authorizer everything is allowed.
+    """On each, as in `operations_in`.
 
     A topic that may not be seen is a `Failure` with Kafka's TOPIC_AUTHORIZATION_FAILED, whether
     it exists or not; one that does not exist with UNKNOWN_TOPIC_OR_PARTITION.
@@ -178,11 +176,8 @@ def topic_rights(client: Client, topics: Collection[str]) -> Mapping[str, Operat
 def _of_topic(topic: Any) -> Operations | Failure:
     if topic.error_code:
         return failure_of_code(topic.error_code)
-    if topic.authorized_operations is None:
-        return NOT_TOLD
-    return frozenset(
-        NAMES[operation] for operation in topic.authorized_operations if operation in NAMES
-    )
+    told = operations_in(topic)
+    return NOT_TOLD if told is None else told
 
 
 NO_LEADER = Failure("LEADER_NOT_AVAILABLE", "nobody leads the partition")

@@ -260,6 +260,8 @@ def say_bytes_if_known(count: int | None) -> str:
     return "?" if count is None else say_bytes(count)
 
 
-def say_retention(ms: int) -> str:
-    """``6h``; ``at once``: as soon as consumed."""
+def say_retention(ms: int | None) -> str:
+    """``6h``; ``at once``: as soon as consumed; ``-``: there is none."""
+    if ms is None:
+        return "-"
     return format_duration(ms) if ms else "at once"

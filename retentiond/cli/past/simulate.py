@@ -184,7 +184,7 @@ def _say_records_missed(topic: SimulatedTopic) -> str:
 
 COLUMNS: tuple[Column[SimulatedTopic], ...] = (
     Column("TOPIC", NAME, lambda each: each.topic),
-    Column("RETENTION", FIGURE, lambda each: _say_retention(each.retention_ms)),
+    Column("RETENTION", FIGURE, lambda each: say_retention(each.retention_ms)),
     Column("MEAN", FIGURE, lambda each: say_bytes_if_known(each.mean_bytes)),
     Column("PEAK", FIGURE, lambda each: say_bytes_if_known(each.peak_bytes), spare=True),
     Column("SIMULATED MEAN", FIGURE, lambda each: say_bytes_if_known(each.simulated_mean_bytes)),
@@ -262,10 +262,6 @@ def _missed(lost: Missed) -> dict[str, Any]:
         "log_start_offset": lost.log_start_offset,
         "records": lost.records,
     }
-
-
-def _say_retention(ms: int | None) -> str:
-    return "-" if ms is None else say_retention(ms)
 
 
 def _say_missed(printer: Printer, losses: Iterable[Missed]) -> None:

@@ -24,7 +24,6 @@ from functools import cache
 from itertools import count
 from typing import Any
 
-from kafka.admin import ACLOperation
 from kafka.protocol.admin import ListGroupsRequest
 from kafka.protocol.consumer import IsolationLevel, OffsetSpec
 
@@ -39,6 +38,7 @@ from retentiond.kafka.network_client import (
     failure_of_code,
     failure_of_exception,
     offsets_topic_request,
+    operations_in,
 )
 from retentiond.kafka.wire.by_hand import ListOffsets, OffsetQuery
 from retentiond.model import Failure, GroupKind
@@ -99,7 +99,7 @@ def _state(
         cluster_id=str(views[-1].cluster_id),
         leaders=leaders,
         leaderless=tuple(sorted({partition for partition, leader, _ in leaders if leader < 0})),
-        may_describe_cluster=all(map(_may_describe_cluster, views)),
+        may_describe_cluster=all("DESCRIBE" in (operations_in(view) or ()) for view in views),
         may_describe_offsets=all(
             view.topics[0].error_code in (NO_ERROR, UNKNOWN_TOPIC) for view in views
         ),
@@ -125,10 +125,6 @@ async def _views(network: NetworkClient, nodes: Sequence[int]) -> list[Any]:
     """What those brokers that answer say of the offsets topic."""
     answers = await network.send_all([(node, offsets_topic_request()) for node in nodes])
     return [answer for answer in answers if not isinstance(answer, Exception)]
-
-
-def _may_describe_cluster(view: Any) -> bool:
-    return ACLOperation.DESCRIBE in (view.authorized_operations or ())
 
 
 def _leaders(views: Sequence[Any]) -> frozenset[tuple[int, int, int]]:
