@@ -14,10 +14,10 @@ from kafka.protocol.consumer import OffsetFetchRequest, OffsetFetchResponse
 from retentiond.kafka.wire.by_hand import BATCHED_OFFSETS, GroupOffsets, decode_offsets
 from retentiond.kafka.wire.named_offsets import NamedOffsetFetchRequest, NamedPartitions
 from retentiond.model import Commit
+from tests.support.builders.scripted_brokers import make
 
 Group = OffsetFetchResponse.OffsetFetchResponseGroup
-Topic = Group.OffsetFetchResponseTopics
-Partition = Topic.OffsetFetchResponsePartitions
+Partition = Group.OffsetFetchResponseTopics.OffsetFetchResponsePartitions
 
 ASKED = {"clicks": [0, 1, 2], "orders": [1, 0]}
 
@@ -43,38 +43,28 @@ def sent(request: Any) -> bytes:
 
 @given(st.lists(NAMES, max_size=3), TOPICS)
 def test_any_request(groups: list[str], topics: dict[str, list[int]]) -> None:
-    asked = OffsetFetchRequest.OffsetFetchRequestGroup
-    topic = asked.OffsetFetchRequestTopics
-    by_kafka_python = OffsetFetchRequest(
-        groups=[
-            asked(
-                group_id=group,
-                topics=[topic(name=name, partition_indexes=at) for name, at in topics.items()],
-            )
-            for group in groups
-        ],
-        require_stable=False,
-    )
+    of_all = [{"name": name, "partition_indexes": at} for name, at in topics.items()]
+    asked = [{"group_id": group, "topics": of_all} for group in groups]
+    by_kafka_python = make(OffsetFetchRequest, groups=asked, require_stable=False)
     named = NamedOffsetFetchRequest(groups, NamedPartitions(topics))
     assert sent(named) == sent(by_kafka_python)
+
+
+def told(group: str, topics: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+    partitions = [{"name": name, "partitions": list(of)} for name, of in topics.items()]
+    return {"group_id": group, "topics": partitions}
+
+
+def encoded(groups: list[dict[str, Any]]) -> bytes:
+    response = make(OffsetFetchResponse, throttle_time_ms=0, groups=groups)
+    return bytes(response.encode(version=BATCHED_OFFSETS))
 
 
 def answered(
     groups: Mapping[str, Mapping[str, Sequence[Any]]], error_code: int = 0
 ) -> list[GroupOffsets]:
     """What is read of a response about `ASKED`."""
-    response = OffsetFetchResponse(
-        throttle_time_ms=0,
-        groups=[
-            Group(
-                group_id=group,
-                topics=[Topic(name=name, partitions=list(of)) for name, of in topics.items()],
-                error_code=error_code,
-            )
-            for group, topics in groups.items()
-        ],
-    )
-    body = bytes(response.encode(version=BATCHED_OFFSETS))
+    body = encoded([told(*each) | {"error_code": error_code} for each in groups.items()])
     return decode_offsets(body, NamedPartitions(ASKED).read_group).groups
 
 
@@ -165,17 +155,7 @@ def test_a_group_that_can_not_be_read_says_so() -> None:
 
 @given(st.integers(0, 400))
 def test_a_response_that_is_cut_short_is_an_error(end: int) -> None:
-    response = OffsetFetchResponse(
-        throttle_time_ms=0,
-        groups=[
-            Group(
-                group_id="billing",
-                topics=[Topic(name=name, partitions=rows) for name, rows in topics.items()],
-            )
-            for topics in [plain(clicks=[1, 2, 3], orders=[4, 5])] * 3
-        ],
-    )
-    body = bytes(response.encode(version=BATCHED_OFFSETS))
+    body = encoded([told("billing", plain(clicks=[1, 2, 3], orders=[4, 5]))] * 3)
     cut = body[: min(end, len(body) - 1)]
     with pytest.raises((ValueError, struct.error)):
         decode_offsets(cut, NamedPartitions(ASKED).read_group)
