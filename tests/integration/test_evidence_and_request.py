@@ -19,6 +19,7 @@ import pytest
 
 import retentiond.cycle
 from devkit.embedded import EmbeddedKafka
+from devkit.forwarder import Forwarder
 from retentiond.clock import now_ms, seconds_since_boot
 from retentiond.config import Config
 from retentiond.cycle import CycleContext, run_cycle
@@ -36,7 +37,6 @@ from tests.faults import plain_plan
 from tests.faults.held import Held, log_start
 from tests.support.audited import read_cycles
 from tests.support.brokers.command import consumed, run, settings, write
-from tests.support.brokers.forwarder import Forwarder
 
 pytestmark = pytest.mark.broker
 
@@ -74,10 +74,16 @@ class Clusters:
             driver.produce(topic, [driver.now_ms] * RECORDS)
         self.a.commit(f"readers-of-{topic}", {(topic, 0): COMMITTED})
         self.b.commit(f"readers-of-{topic}", {(topic, 0): 0})
-        self.forwarder.fail_over(self.a.broker.bootstrap_servers)
+        self.fail_back()
 
     def fail_over(self, *, cut: bool = True) -> None:
-        self.forwarder.fail_over(self.b.broker.bootstrap_servers, cut=cut)
+        self.forwarder.target = self.b.broker.bootstrap_servers
+        if cut:
+            self.forwarder.cut()
+
+    def fail_back(self) -> None:
+        self.forwarder.target = self.a.broker.bootstrap_servers
+        self.forwarder.cut()
 
     def ids(self) -> tuple[str, str]:
         return self.a.broker.cluster_id, self.b.broker.cluster_id
@@ -86,7 +92,7 @@ class Clusters:
 @pytest.fixture(scope="module")
 def clusters() -> Iterator[Clusters]:
     with ExitStack() as stack:
-        forwarder = stack.enter_context(Forwarder())
+        forwarder = stack.enter_context(closing(Forwarder()))
         brokers = [stack.enter_context(BehindAnAddress(forwarder.address)) for _ in range(2)]
         a, b = (
             stack.enter_context(closing(RealDriver(broker, broker.internal_servers)))
@@ -207,7 +213,7 @@ def test_when_the_address_fails_over_within_a_reading_nothing_is_deleted_ever_af
 
     with pytest.raises(OtherCluster):
         work.cycle()
-    clusters.forwarder.fail_over(clusters.a.broker.bootstrap_servers)
+    clusters.fail_back()
     with pytest.raises(OtherCluster):
         work.cycle()
 
@@ -247,7 +253,7 @@ def test_a_daemon_whose_address_fails_over_says_so_and_deletes_nothing_until_it_
         (failed,) = daemon.await_events("retentiond.cycle_failed")[-1:]
         assert all(each in failed["error"] for each in clusters.ids())
         clusters.a.commit(f"readers-of-{topic_name}", {(topic_name, 0): RECORDS})
-        clusters.forwarder.fail_over(clusters.a.broker.bootstrap_servers)
+        clusters.fail_back()
         ready = daemon.get("/readyz")
         assert ready.status_code == 503
         assert all(each in ready.text for each in clusters.ids())

@@ -16,12 +16,12 @@ from confluent_kafka import KafkaException
 from devkit import audit
 from devkit.embedded import EmbeddedKafka, EmbeddedKafkaError
 from devkit.embedded.small_disks import MIB, CannotMount, small_disks
+from devkit.forwarder import Forwarder
 from devkit.interrupt import INTERRUPTED, raise_on_signals
 from devkit.ledger.book import Book
 from devkit.ledger.cluster import Cluster
 from devkit.ledger.daemon import Daemon
-from devkit.ledger.faults import FORWARDED, Faults, Wedged
-from devkit.ledger.forwarder import Forwarder
+from devkit.ledger.faults import FORWARDED, Faults, Wedged, lead
 from devkit.ledger.judge import judge
 from devkit.ledger.play import Play
 from devkit.ledger.record import now_ms
@@ -82,7 +82,7 @@ def _run(options: argparse.Namespace, folder: Path) -> list[str]:
     book, other_book = Book(), Book(all_known=True)
     with ExitStack() as open_things:
         disk = _disk(open_things, folder, tell)
-        forwarder = open_things.enter_context(closing(Forwarder(BROKERS)))
+        forwarders = [open_things.enter_context(closing(Forwarder())) for _ in range(BROKERS)]
         kafka, other = (
             open_things.enter_context(
                 EmbeddedKafka(
@@ -90,7 +90,7 @@ def _run(options: argparse.Namespace, folder: Path) -> list[str]:
                     config=config,
                     tiered=tiered,
                     further_listeners={FORWARDED: "PLAINTEXT"},
-                    advertised_ports={FORWARDED: forwarder.ports},
+                    advertised_ports={FORWARDED: [each.port for each in forwarders]},
                     folder=where,
                 )
             )
@@ -99,10 +99,10 @@ def _run(options: argparse.Namespace, folder: Path) -> list[str]:
                 (1, BROKER_CONFIG, False, None),
             )
         )
-        home = kafka.servers_of(FORWARDED).split(",")
-        forwarder.lead([int(each.rpartition(":")[2]) for each in home])
+        lead(forwarders, kafka)
+        servers = ",".join(each.address for each in forwarders)
         daemon = open_things.enter_context(
-            closing(Daemon(forwarder.servers, folder, TOPICS, book.shown.cycle))
+            closing(Daemon(servers, folder, TOPICS, book.shown.cycle))
         )
         stage = Stage(Cluster(kafka), book, seed, folder, topics=TOPICS, groups=GROUPS)
         other_stage = Stage(
@@ -117,7 +117,7 @@ def _run(options: argparse.Namespace, folder: Path) -> list[str]:
         open_things.callback(stage.stop_reading)
         open_things.callback(other_stage.stop_reading)
         faults = Faults(
-            stage, other, forwarder, daemon, disk=disk, seed=f"{seed} faults", tell=tell
+            stage, other, forwarders, daemon, disk=disk, seed=f"{seed} faults", tell=tell
         )
         tell("the brokers run")
         play = Play(stage, other_stage, daemon, faults, seed=f"{seed} play", tell=tell)

@@ -5,14 +5,14 @@ import random
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
 
 from devkit.embedded import EmbeddedKafka, Node
+from devkit.forwarder import Forwarder
 from devkit.ledger.cluster import cut_connections
 from devkit.ledger.daemon import Daemon
-from devkit.ledger.forwarder import Forwarder
 from devkit.ledger.scenario import BELOW_FREE
 from devkit.ledger.stage import Stage
 
@@ -24,7 +24,7 @@ NEW_START_SECONDS = 30.0
 ELSEWHERE_SECONDS = 60.0
 HOURS = (3.0, 12.0)
 FORWARDED = "FORWARDED"
-"""The listener whose advertised addresses are the forwarder's: only the daemon comes there."""
+"""The listener whose advertised addresses are the forwarders': only the daemon comes there."""
 
 
 class Fault(StrEnum):
@@ -68,6 +68,13 @@ class Wedged(Exception):
     """Something has not recovered in time."""
 
 
+def lead(forwarders: Sequence[Forwarder], kafka: EmbeddedKafka) -> None:
+    """To its brokers, one after the other; to the first where they are too few."""
+    servers = kafka.servers_of(FORWARDED).split(",")
+    for number, forwarder in enumerate(forwarders):
+        forwarder.target = servers[number] if number < len(servers) else servers[0]
+
+
 class Faults:
     """``tell`` gets a line for everything that happens. ``done`` counts, also those that struck
     while a deletion was intended and not answered. ``problems``: what did not recover by itself.
@@ -77,7 +84,7 @@ class Faults:
         self,
         stage: Stage,
         other: EmbeddedKafka,
-        forwarder: Forwarder,
+        forwarders: Sequence[Forwarder],
         daemon: Daemon,
         *,
         disk: Path | None,
@@ -91,7 +98,7 @@ class Faults:
         self._stage = stage
         self._cluster = stage.cluster
         self._other = other
-        self._forwarder = forwarder
+        self._forwarders = forwarders
         self._daemon = daemon
         self._disk = disk
         self._random = random.Random(seed)
@@ -211,8 +218,7 @@ class Faults:
         """To the other cluster and back; sometimes the daemon is restarted there."""
         book, restarted = self._stage.book, self._random.random() < 0.4
         book.shown.listening = False
-        self._forwarder.lead([int(self._other.servers_of(FORWARDED).rpartition(":")[2])])
-        cut = self._forwarder.cut(self._random.choice((0.5, 0.5, 1.0)), self._random)
+        cut = self._lead_to(self._other, self._random.choice((0.5, 0.5, 1.0)))
         self._tell(f"the address leads to the other cluster, {cut} connections cut")
         if restarted:
             self._tell("the daemon is restarted there")
@@ -220,15 +226,18 @@ class Faults:
         patience = ELSEWHERE_SECONDS if restarted else NEW_START_SECONDS
         self._daemon.await_cycles(2, patience, of_any_kind=True)
         self._wait(0, 8)
-        home = self._cluster.kafka.servers_of(FORWARDED).split(",")
-        self._forwarder.lead([int(each.rpartition(":")[2]) for each in home])
-        self._forwarder.cut(1, self._random)
+        self._lead_to(self._cluster.kafka, 1)
         self._tell("the address leads home")
         if restarted or not self._daemon.await_cycles(1, NEW_START_SECONDS):
             self._tell(f"a new start; the daemon had ended with {self._daemon.died}")
             self._start_anew()
         book.shown.disturb()
         book.shown.listening = True
+
+    def _lead_to(self, kafka: EmbeddedKafka, share: float) -> int:
+        """Cut so many of the daemon's connections; how many they were."""
+        lead(self._forwarders, kafka)
+        return sum(each.cut(share, self._random) for each in self._forwarders)
 
     def _mislead(self) -> None:
         """It is started with bootstrap servers of two clusters, and then as it should be."""
@@ -239,7 +248,7 @@ class Faults:
         self._daemon.believe(",".join(both))
         self._start_anew()
         self._daemon.await_cycles(3, ELSEWHERE_SECONDS, of_any_kind=True)
-        self._daemon.believe(self._forwarder.servers)
+        self._daemon.believe(",".join(each.address for each in self._forwarders))
         self._tell(f"and as it should be; it had ended with {self._daemon.died}")
         self._start_anew()
         self._stage.book.shown.disturb()
