@@ -27,14 +27,9 @@ from retentiond.kafka.interface import Kafka
 from retentiond.model import DeletionOutcome, Outcome, Plan, PlanRow, TopicPartition
 from retentiond.snapshot import Snapshot
 from retentiond.state.audit import Audit
-from retentiond.state.kept import Kept, KeptFile
+from retentiond.state.state import Kept, KeptFile
 from retentiond.tell.figures.group_answers import LagReport
 from retentiond.tell.lag.margins import LagReader
-
-
-class AfterActing(NamedTuple):
-    disk: DiskReport
-    lag: LagReport
 
 
 def after_acting(
@@ -47,13 +42,13 @@ def after_acting(
     report: DiskReport,
     kept_file: KeptFile,
     is_stopping: Callable[[], bool],
-) -> AfterActing:
+) -> tuple[DiskReport, LagReport]:
     """What only Kafka can tell. ``report``: what `conclude` said of the disks."""
     if not is_stopping():  # it may wait for Kafka
         report = with_stuck(
             report, disks, kafka, snapshot, reading=found.reading, kept_file=kept_file
         )
-    return AfterActing(report, lag.report(kafka, snapshot, found.rows, is_stopping))
+    return report, lag.report(kafka, snapshot, found.rows, is_stopping)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +63,7 @@ class DisksOfCycle:
     problems: tuple[str, ...] = ()
 
     def report(self) -> DiskReport:
-        """The report, without what a look for stuck partitions would find."""
+        """Without what a look for stuck partitions would find."""
         sizes = {at: self.reading.size_bytes(at) for at in self.reading.folders}
         return DiskReport(
             size_bytes={at: size for at, size in sizes.items() if size is not None},
@@ -89,9 +84,7 @@ def read_disks(
     disks: BrokerDisks, snapshot: Snapshot, rows: Sequence[PlanRow], awaited: Sequence[PendingFree]
 ) -> DisksOfCycle:
     """What the reading, begun beside the snapshot's, has found; it waits a moment at most.
-
-    ``awaited``: of earlier deletions.
-    """
+    ``awaited``: of earlier deletions."""
     try:
         reading = disks.reading(snapshot)
         followed = follow(awaited, reading, offsets_of(snapshot), snapshot.taken_at_ms)
@@ -111,8 +104,6 @@ def read_disks(
 
 
 class Concluded(NamedTuple):
-    """``awaited`` and ``space``: to be kept for the next cycle."""
-
     report: DiskReport
     awaited: tuple[PendingFree, ...]
     space: SpaceHistory

@@ -114,7 +114,7 @@ class ClockChanges:
 
 @dataclass(slots=True)
 class StepTimes:
-    """Seconds spent in each step of a cycle, in the order they were walked."""
+    """In the order in which they were walked."""
 
     seconds: dict[str, float] = field(default_factory=dict)
 

@@ -13,9 +13,7 @@ from typing import NamedTuple
 
 from retentiond.act.carry_out import CarriedOut, PlanExecutor, still_waiting
 from retentiond.after_acting import (
-    AfterActing,
     Concluded,
-    DisksOfCycle,
     after_acting,
     conclude,
     read_disks,
@@ -39,9 +37,9 @@ from retentiond.model import Plan, PlanRow, TopicPartition, in_turn, result_of
 from retentiond.snapshot import Snapshot
 from retentiond.spark.session import SparkSessions
 from retentiond.state.audit_records import cycle_record
-from retentiond.state.kept import LastComplete
-from retentiond.state.state import State, StoredState, stored_state_of
+from retentiond.state.state import LastComplete, State, StoredState, stored_state_of
 from retentiond.tell.figures.coverage import CoverageReader
+from retentiond.tell.figures.group_answers import LagReport
 from retentiond.tell.figures.standing import standing
 from retentiond.tell.first_look.unseen_readers import unseen_readers
 from retentiond.tell.lag.margins import LagReader
@@ -87,8 +85,6 @@ class CycleEnd(NamedTuple):
 
 
 class PlannedCycle(NamedTuple):
-    """A plan, and all that it was made from."""
-
     report: CycleReport
     snapshot: Snapshot
     remembered: Remembered
@@ -153,7 +149,7 @@ def run_cycle(context: CycleContext, config: Config, state: State) -> CycleEnd:
         concluded = conclude(disks, stored.kept, done.plan, done.outcomes, state.audit)
         with _told_if_deleted(done):
             _keep(state, done, pressure, concluded, decided.turns)
-        afterwards = after_acting(
+        disk, lag = after_acting(
             context.disks,
             context.lag,
             context.kafka,
@@ -163,10 +159,9 @@ def run_cycle(context: CycleContext, config: Config, state: State) -> CycleEnd:
             kept_file=state.kept_file,
             is_stopping=context.stop.is_set,
         )
-    report = _report(config, snapshot, done, disks=disks, afterwards=afterwards, times=times)
     report = replace(
-        report,
-        disk=_with_pressure(report.disk, decided.relief, pressure),
+        _report(config, snapshot, done, rows=disks.rows, lag=lag, times=times),
+        disk=_with_pressure(disk, decided.relief, pressure),
         standing=standing(snapshot, seen.applied(stored.remembered.readers)),
         coverage=context.coverage.coverage(config, snapshot),
         clock_skew_ms=snapshot.clock_skew_ms,
@@ -179,21 +174,20 @@ def _report(
     snapshot: Snapshot,
     done: CarriedOut,
     *,
-    disks: DisksOfCycle,
-    afterwards: AfterActing,
+    rows: tuple[PlanRow, ...],
+    lag: LagReport,
     times: StepTimes,
 ) -> CycleReport:
     return CycleReport(
-        replace(done.plan, rows=disks.rows),
+        replace(done.plan, rows=rows),
         {each.topic_partition: each for each in done.outcomes},
         times.seconds,
-        afterwards.disk,
-        afterwards.lag,
-        tool_options(config.kafka),
-        done.failure,
-        group_states(snapshot),
-        unseen_readers(snapshot.visible_topics, snapshot.groups).evidence,
-        snapshot.unnamed_readers,
+        lag=lag,
+        tool_options=tool_options(config.kafka),
+        failure=done.failure,
+        group_states=group_states(snapshot),
+        unseen=unseen_readers(snapshot.visible_topics, snapshot.groups).evidence,
+        unnamed_readers=snapshot.unnamed_readers,
         evidence_ages_s=tuple(done.evidence_ages_s),
     )
 
@@ -237,7 +231,6 @@ def _remember(config: Config, state: State, stored: StoredState, snapshot: Snaps
 def _disk_pressure(
     context: CycleContext, config: Config, stored: StoredState, snapshot: Snapshot
 ) -> Pressure:
-    """Which log directories are under pressure, and how much to free there."""
     if config.disk_pressure is None:
         return NO_PRESSURE
     return context.disks.pressure(
@@ -370,7 +363,7 @@ def _executor(
 
 
 def _clock_set(clock: ClockChanges) -> str | None:
-    """Why ages that were judged by the host's clock no longer count, or None."""
+    """Why ages that were judged by the host's clock no longer count."""
     ahead_s = clock.ahead_s()
     if not ahead_s:
         return None
@@ -396,7 +389,6 @@ def _keep(
     concluded: Concluded,
     turns: Sequence[TopicPartition],
 ) -> None:
-    """What the next cycle is to know."""
     kept, plan = state.kept_file.kept, done.plan
     waiting, last = kept.waiting, kept.last_complete
     if not plan.dry_run:

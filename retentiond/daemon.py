@@ -50,29 +50,26 @@ from retentiond.tell.report import CycleReport
 from retentiond.tell.web.server import STUCK_S, DaemonStatus, application, raise_open_files, serve
 
 READING_CYCLE_END_S = 1.0
-"""How long after a signal a cycle may take to finish that only reads."""
+"""After a signal, for a cycle that only reads."""
 
 DELETING_CYCLE_END_S = 8.0
-"""How long one that deletes may take: a request without answer is given up after 6.5 s."""
+"""For one that deletes: a request without answer is given up after 6.5 s."""
 
-SIGNAL_POLL_S = 0.5
-"""How long a signal may have to wait."""
+SIGNAL_POLL_S = 0.5  # a signal may have to wait so long
 
 HISTORY_ENTRY_S = 1.0
-"""At the end of the process: how long an entry of the history may take before it is lost."""
+"""At the end of the process, for an entry of the history."""
 
 CLOSE_S = 9.0
-"""After that: how long clients and Spark's JVM may take to close. They also end with the
-process."""
+"""After that, for clients and Spark's JVM. They also end with the process."""
 
 FIRST_RETRY_S = 1.0
-"""After a failed cycle the next try comes this soon, then twice as late each time."""
+"""After a failed cycle; then twice as late each time."""
 
 MOST_DOUBLINGS = 20
 """Twelve days: beyond any interval that an operator means."""
 
-LOOK_S = 5.0
-"""How long a cycle waits for the look at the files of the configuration."""
+LOOK_S = 5.0  # a cycle waits so long for the look at the files of the configuration
 
 CYCLE_JOB = "cycle"
 
@@ -193,7 +190,7 @@ class Daemon:
             self._begin_next_at(min(due + timedelta(seconds=ahead_s), latest))
 
     def _next_due(self) -> datetime | None:
-        """When the next cycle begins; None where that is not known."""
+        """None where that is not known."""
         job = self._scheduler.get_job(CYCLE_JOB)
         due: datetime | None = None if job is None else job.next_run_time
         return due
@@ -329,7 +326,6 @@ class Daemon:
         self._begin_next_at(datetime.now(UTC) + timedelta(seconds=delay_s))
 
     def _tell_of_history(self, error: HistoryUnavailable | None) -> None:
-        """Logs each problem once."""
         if error is None:
             self._log.info(logs.HISTORY_RECOVERED)
         else:

@@ -50,8 +50,7 @@ class Engine:
         garbage_collection.collect_rarely()
         garbage_collection.release_large_blocks_at_once()
         self.config = config
-        self.in_force: Callable[[], Config] = lambda: self.config
-        """What a reload has put in force; a cycle under way was begun with an earlier one."""
+        self.in_force: Callable[[], Config] = lambda: self.config  # what a reload has put in force
         self._kafka = KafkaCluster(settings or translate(config.kafka), observe)
         spark = config.spark
         try:
@@ -74,7 +73,7 @@ class Engine:
         )
 
     def warm_up(self) -> None:
-        """Starts Spark on the side, so that it is there when the first snapshot is."""
+        """So that Spark is there when the first snapshot is."""
         threading.Thread(target=self._start_spark, name="spark-start", daemon=True).start()
 
     def _start_spark(self) -> None:
@@ -82,18 +81,16 @@ class Engine:
             self._spark.start()
 
     def reconcile(self, state: State) -> tuple[DeletionOutcome, ...]:
-        """Reads back what earlier cycles left without a proven outcome."""
         return reconcile(state.audit, self.context.kafka, self.context.now())
 
     def run_cycle(self, state: State) -> CycleEnd:
-        """A whole cycle with the configuration of this moment."""
         try:
             return run_cycle(self.context, self.config, state)
         finally:
             self.context.deleting.clear()
 
     def prune(self, state: State) -> None:
-        """Between two cycles: drops what of the audit log is too old. Raises `StateError`."""
+        """Between two cycles. Raises `StateError`."""
         kept, interval_s = self.config.audit, self.config.schedule.interval_ms / 1000
         most_s = min(PRUNING_S, interval_s / 10)
         state.audit.prune(kept.keep_ms, self.context.stop, most_s, kept.max_bytes)
@@ -104,15 +101,12 @@ class Engine:
         return "another configuration has come into force meanwhile; the next cycle decides by it"
 
     def is_deleting(self) -> bool:
-        """Whether a cycle is under way that has requested deletions."""
         return self.context.deleting.is_set()
 
     def fits(self, config: Config) -> bool:
-        """Whether that configuration talks to the same cluster with the same Spark."""
         return config.kafka == self.config.kafka and config.spark == self.config.spark
 
     def abandon(self) -> None:
-        """Ends Spark's JVM, for a process that ends in the midst of a cycle."""
         self._spark.abandon()
 
     def close(self) -> None:

@@ -31,10 +31,7 @@ class RetentiondError(Exception):
 
 
 class ConfigError(RetentiondError):
-    """The configuration can't be used.
-
-    ``path`` is the path of the key (``topics[2].groups.min``), where there is one.
-    """
+    """``path`` is the path of the key (``topics[2].groups.min``), where there is one."""
 
     exit_code = 2
 
@@ -46,17 +43,12 @@ class ConfigError(RetentiondError):
 
 
 class UsageError(RetentiondError):
-    """The command line asks for something that can't be done."""
-
     exit_code = 2
 
 
 class KafkaUnavailable(RetentiondError):
-    """No part of the cluster's state could be read.
-
-    ``kind`` says in a few words what somebody has to fix (a password, a certificate): the same
-    for as long as that is wrong, whatever else the sentence tells. None: it may well pass.
-    """
+    """``kind`` says in a few words what somebody has to fix (a password, a certificate): the same
+    for as long as that is wrong, whatever else the sentence tells. None: it may well pass."""
 
     def __init__(self, message: str, *, kind: str | None = None) -> None:
         self.kind = kind
@@ -72,8 +64,6 @@ class SparkUnavailable(RetentiondError):
 
 
 class StateError(RetentiondError):
-    """The state directory is locked, unwritable or damaged."""
-
     exit_code = 2
 
 
@@ -87,11 +77,7 @@ class StateReplaced(StateError):
 
 
 class HistoryUnavailable(RetentiondError):
-    """The history can't be read or written. It is never evidence, so no cycle fails because of
-    it.
-
-    ``kind`` says what is wrong in a few words, the same for as long as that is wrong.
-    """
+    """It is never evidence, so no cycle fails because of it. ``kind``: see `KafkaUnavailable`."""
 
     def __init__(self, message: str, *, kind: str) -> None:
         self.kind = kind

@@ -30,7 +30,7 @@ from urllib.parse import urlsplit
 from retentiond.background import in_background
 
 STEP_TIMEOUT_S = 10.0
-"""How long each step may take: to connect, or to wait for the next bytes."""
+"""To connect, or to wait for the next bytes."""
 
 CHUNK_BYTES = 64 * 1024
 
@@ -124,7 +124,6 @@ class _Connections:
         self._over = False
 
     def connect(self, *where: Any, **how: Any) -> socket.socket:
-        """As `socket.create_connection`."""
         made = socket.create_connection(*where, **how)
         with self._lock:
             if self._over:
@@ -134,7 +133,7 @@ class _Connections:
         return made
 
     def cut(self) -> None:
-        """Ends the connections: a read from one of them ends, too."""
+        """A read from one of them ends, too."""
         with self._lock:
             self._over = True
             for each in self._open:
@@ -142,8 +141,6 @@ class _Connections:
                     each.shutdown(socket.SHUT_RDWR)
 
     def of(self, kind: type[http.client.HTTPConnection]) -> Callable[..., Any]:
-        """What makes a connection of that kind."""
-
         def make(host: str, **how: Any) -> http.client.HTTPConnection:
             connection = kind(host, **how)
             connection._create_connection = self.connect  # type: ignore[attr-defined]  # no other way
@@ -153,8 +150,6 @@ class _Connections:
 
 
 class _Http(urllib.request.HTTPHandler, urllib.request.HTTPSHandler, urllib.request.FTPHandler):
-    """Opens addresses in place of urllib's own handlers."""
-
     def __init__(self, connections: _Connections, context: ssl.SSLContext) -> None:
         super().__init__()
         self._connections = connections

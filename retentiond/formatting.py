@@ -19,7 +19,6 @@ from retentiond.model import GroupKind
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
-
 SECOND_MS = 1_000
 MINUTE_MS = 60 * SECOND_MS
 HOUR_MS = 60 * MINUTE_MS
@@ -146,8 +145,7 @@ EMPTY_NAME = '""'
 LONGEST_NAME = 250
 """The longest name that is shown whole, in characters; no topic's is longer."""
 
-HEAD, TAIL = 60, 20
-"""Characters of a longer one that are shown."""
+HEAD, TAIL = 60, 20  # characters of a longer one that are shown
 
 FIRST_PRINTABLE, LAST_PRINTABLE = 0x20, 0x7E
 

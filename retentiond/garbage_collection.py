@@ -9,14 +9,12 @@ from contextlib import contextmanager, suppress
 
 import pyarrow as pa
 
-OBJECTS_BETWEEN_COLLECTIONS = 100_000
-"""After how many new objects Python looks for cycles among them; by default 700."""
+OBJECTS_BETWEEN_COLLECTIONS = 100_000  # by default 700
 
-M_MMAP_THRESHOLD = -3
-"""glibc's name for the size from which on a block is a mapping of its own."""
+M_MMAP_THRESHOLD = -3  # glibc's name for the size from which on a block is a mapping of its own
 
 LARGE_BLOCK_BYTES = 128 * 1024
-"""Bytes. glibc begins with that size too, and takes a larger one whenever such a block is freed."""
+"""glibc begins with that size too, and takes a larger one whenever such a block is freed."""
 
 
 def collect_rarely() -> None:

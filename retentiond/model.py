@@ -124,8 +124,6 @@ CAUSED_BY_A_GROUP = frozenset(
 
 
 class Outcome(StrEnum):
-    """What became of a planned deletion."""
-
     DELETED = "deleted"  # the records are gone: the broker, or the log start offset, says so
     FAILED = "failed"  # refused; nothing was moved
     NOT_ATTEMPTED = "not_attempted"  # no request went out
@@ -328,7 +326,6 @@ class PlanRow:
 
 
 ROW_FIELDS = fields_of(PlanRow)
-"""The fields of a plan's row, in their order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,7 +344,7 @@ class Plan:
 
 
 def in_turn(rows: Sequence[PlanRow], waiting: Sequence[TopicPartition]) -> list[int]:
-    """The rows' positions: those that are ``waiting`` first, in their order; then the others in
+    """The rows' positions: the ``waiting`` ones first, in their order; then the others in
     theirs."""
     turns = {partition: turn for turn, partition in enumerate(waiting)}
     return sorted(range(len(rows)), key=lambda at: turns.get(rows[at].topic_partition, len(turns)))
@@ -376,11 +373,6 @@ class DeletionOutcome:
         """Whether the broker's answer shows that this request deleted the records."""
         return self.outcome is Outcome.DELETED and self.error is None
 
-    @property
-    def is_undone(self) -> bool:
-        """Whether the records are still there, or may be."""
-        return self.outcome is not Outcome.DELETED
-
 
 def undone(plan: Plan, outcomes: Iterable[DeletionOutcome]) -> tuple[str, ...]:
     """Why planned deletions were not done, a sentence for each; none in a dry run or a trial.
@@ -393,20 +385,19 @@ def undone(plan: Plan, outcomes: Iterable[DeletionOutcome]) -> tuple[str, ...]:
         return ()
     told = tuple(outcomes)
     return (
-        *(each.error or each.outcome.value for each in told if each.is_undone),
+        *(each.error or each.outcome.value for each in told if each.outcome is not Outcome.DELETED),
         *(f"the guard turned it down: {row.detail}" for row in unproven_rows(plan, told)),
     )
 
 
 def unproven_rows(plan: Plan, outcomes: Sequence[DeletionOutcome]) -> tuple[PlanRow, ...]:
-    """The planned deletions that count as not done for want of a second reading."""
+    """For want of a second reading."""
     if plan.dry_run or (outcomes and not plan.guard_problems):
         return ()
     return turned_down_rows(plan)
 
 
 def turned_down_rows(plan: Plan) -> tuple[PlanRow, ...]:
-    """What was planned to be deleted, and the guard did not let through."""
     return tuple(
         row for row in plan.rows if row.reason is Reason.EVIDENCE_CHANGED and not row.dry_run
     )

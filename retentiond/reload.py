@@ -20,10 +20,9 @@ from retentiond.config.no_policy import UnreadableFile
 from retentiond.errors import ConfigError
 
 RELOAD_TIMEOUT_S = 30.0
-"""How long a reload may take to read its files."""
 
 SETTLED_S = 5.0
-"""How far two looks must be apart that find the same, before it counts."""
+"""Between two looks that find the same, before it counts."""
 
 
 class Reading(NamedTuple):
@@ -89,8 +88,8 @@ class Reload:
         ended.wait(wait_s)
 
     def go_on(self) -> None:
-        """Gives up a reading that takes too long, and looks again at what has changed. It is called
-        now and then."""
+        """Called now and then: gives up a reading that takes too long, and looks again at what has
+        changed."""
         with self._lock:
             changed = self._changed
             is_late = (

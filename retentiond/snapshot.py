@@ -20,7 +20,6 @@ from retentiond.kafka.interface import EpochEnd, TopicConfig
 from retentiond.model import Failure, GroupKind, TopicPartition
 
 Integers = npt.NDArray[np.int64]
-"""Positions, offsets or times, one after the other."""
 
 Flags = npt.NDArray[np.bool_]
 
@@ -47,11 +46,8 @@ partitions of the snapshot's topics. What is absent is null.
 """
 
 
-VANISHED = "Vanished"
-"""The state of a group that is remembered and not listed."""
-
-ABSENT = "Absent"
-"""The state of a group that only a policy names."""
+VANISHED = "Vanished"  # the state of a group that is remembered and not listed
+ABSENT = "Absent"  # the state of a group that only a policy names
 
 
 class GroupCondition(StrEnum):
@@ -63,8 +59,7 @@ class GroupCondition(StrEnum):
     UNREADABLE = "unreadable"
 
 
-EXTERNAL_READER = "EXTERNAL_READER"
-"""The code of a `Failure` to read an external reader's position."""
+EXTERNAL_READER = "EXTERNAL_READER"  # the code of a `Failure` to read a reader's position
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +97,6 @@ class PartitionReading:
     pressure_retention_ms: int | None = None
 
     def retention_ms(self, policy: TopicPolicy) -> int:
-        """The consumed retention in force."""
         pressure_ms = self.pressure_retention_ms
         return policy.consumed_retention_ms if pressure_ms is None else pressure_ms
 
@@ -174,8 +168,7 @@ class GroupTopic(NamedTuple):
 class Snapshot:
     """All that one cycle knows.
 
-    - ``topics``: the enabled topics, sorted by name.
-    - ``partitions``: all partitions of those topics, sorted by topic and partition.
+    - ``topics``: the enabled topics, sorted by name; ``partitions``: all of theirs, in that order.
     - ``groups``: every group of the cluster and every group that a policy requires or that is
       remembered, sorted by name, so that "the smallest id" is "the first by name".
     - ``commits``: `COMMIT_SCHEMA`, one row for each group and partition at most. What earlier
@@ -198,8 +191,7 @@ class Snapshot:
       ``topics``: those that it wants to read and that are not there yet; and, by the guard's
       reading, all others of the plan's that it reads or was found to have commits on.
     - ``commit_counts``: by group, how many commits it was found to have, on whatever topics.
-    - ``clock_skew_ms``: the host's clock less the cluster's; None if the cluster does not tell its
-      own.
+    - ``clock_skew_ms``: the host's clock less the cluster's; None if it does not tell its own.
 
     What earlier cycles saw, put in by `retentiond.memory.recall`:
 
@@ -242,7 +234,6 @@ class Snapshot:
 
 NOWHERE = -1
 """No position, and no offset."""
-
 
 DENSE = 8
 """Keys are looked up in a table if it has at most this many places for each of them. Sorting takes
@@ -296,7 +287,6 @@ def where(table: pa.Table, are_meant: Flags) -> pa.Table:
 
 
 def with_columns(commits: pa.Table, **columns: pa.Array) -> pa.Table:
-    """The table with these columns in place of those of the same name."""
     for name, values in columns.items():
         at = commits.schema.get_field_index(name)
         commits = commits.set_column(at, commits.schema.field(name), values)
@@ -318,7 +308,6 @@ def _is_another(numbers: Integers) -> Flags:
 
 
 def partitions_of(snapshot: Snapshot) -> list[TopicPartition]:
-    """The names of its partitions, in their order."""
     return [
         TopicPartition(snapshot.topics[each.topic].name, each.partition)
         for each in snapshot.partitions
@@ -326,7 +315,7 @@ def partitions_of(snapshot: Snapshot) -> list[TopicPartition]:
 
 
 def topics_of(snapshot: Snapshot) -> Integers:
-    """The topic of each partition, both as positions in the snapshot."""
+    """As positions in the snapshot."""
     return np.array([each.topic for each in snapshot.partitions], np.int64)
 
 

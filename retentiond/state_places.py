@@ -9,8 +9,7 @@ from retentiond.errors import StateError, UsageError
 
 SYSTEM_STATE_DIR = Path("/var/lib/retentiond")
 
-GROUPS_NAME = "groups.db"
-"""The file that only a daemon, or a cycle of `run --once`, leaves in its folder."""
+GROUPS_NAME = "groups.db"  # only a daemon, or a cycle of `run --once`, leaves it in its folder
 
 
 def daemon_state_dir(system: Path = SYSTEM_STATE_DIR) -> Path:

@@ -19,8 +19,6 @@ from retentiond.model import DeletionOutcome, GroupKind, Outcome, PlanRow, Topic
 
 
 class GroupEvidence(NamedTuple):
-    """A relevant group's committed offset on the partition, read right before the deletion."""
-
     group_id: str
     kind: GroupKind
     committed_offset: int
@@ -28,12 +26,9 @@ class GroupEvidence(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CommitEvidence:
-    """The commits of all relevant groups on a partition, read right before the deletion.
-
-    ``groups``: names and kinds, sorted by name. All partitions of a topic share them, so that
-    thousands of partitions with hundreds of groups each take little time and memory.
-    ``committed_offsets``: one for each group.
-    """
+    """The commits of all relevant groups on a partition. ``groups``: sorted by name. All partitions
+    of a topic share them, so that thousands of partitions with hundreds of groups each take little
+    time and memory."""
 
     groups: tuple[tuple[str, GroupKind], ...]
     committed_offsets: tuple[int, ...]
@@ -45,12 +40,9 @@ class CommitEvidence:
 
 @dataclass(frozen=True, slots=True)
 class Approved:
-    """One partition's deletion up to the ``cutoff``, proven by two readings.
-
-    ``log_start_offset`` and ``evidence`` are from the second reading. ``row`` is the plan's row
-    with the figures that this reading changed. Raises ValueError if the values contradict each
-    other.
-    """
+    """Proven by two readings. ``log_start_offset`` and ``evidence`` are from the second one.
+    ``row`` is the plan's row with the figures that this reading changed. Raises ValueError if the
+    values contradict each other."""
 
     topic: str
     partition: int
@@ -90,11 +82,9 @@ class Approved:
 
 @dataclass(frozen=True, slots=True)
 class UnprovenDeletion:
-    """A recorded deletion whose log start offset may still prove that it was applied.
-
-    ``outcome`` is None for an open intent (the process ended before the outcome was recorded), else
-    `Outcome.UNKNOWN`.
-    """
+    """A recorded deletion whose log start offset may still prove that it was applied. ``outcome``:
+    None for an open intent (the process ended before the outcome was recorded), else
+    `Outcome.UNKNOWN`."""
 
     cycle_id: str
     topic: str
@@ -120,9 +110,7 @@ class Journal(Protocol):
         evidence_at_ms: int,
     ) -> None:
         """Writes the batch with its evidence, all or nothing, and returns once it is on disk.
-
-        ``evidence_at_ms``: when the second reading, which gave the evidence, began.
-        """
+        ``evidence_at_ms``: when the second reading began."""
 
     def settle(
         self,
@@ -132,11 +120,8 @@ class Journal(Protocol):
         *,
         give_up: bool = False,
     ) -> None:
-        """Records outcomes of intents that have no outcome yet, or an unknown one.
-
-        An unknown outcome stays `unsettled`, unless ``give_up`` says that nothing can ever prove
-        it.
-        """
+        """Of intents that have no outcome yet, or an unknown one. An unknown outcome stays
+        `unsettled`, unless ``give_up`` says that nothing can ever prove it."""
 
     def unsettled(self, cluster_id: str) -> Sequence[UnprovenDeletion]:
         """Open intents and unknown outcomes on that cluster, oldest first."""

@@ -49,11 +49,10 @@ class CarriedOut:
 
     @property
     def has_deleted(self) -> bool:
-        """Whether a deletion was requested, so that records may be gone."""
+        """Whether records may be gone."""
         return any(each.outcome is not Outcome.NOT_ATTEMPTED for each in self.outcomes)
 
     def leave(self, rows: Iterable[PlanRow], why: str | None = None) -> None:
-        """Leaves the deletions among these rows to the next cycle."""
         self.outcomes += [
             DeletionOutcome(row.topic, row.partition, Outcome.NOT_ATTEMPTED, error=why)
             for row in rows
@@ -61,7 +60,6 @@ class CarriedOut:
         ]
 
     def take_over(self, rows: Iterable[PlanRow]) -> None:
-        """Replaces rows of the plan by the guard's rows of the same partitions."""
         by_partition = {row.topic_partition: row for row in rows}
         merged = (by_partition.get(row.topic_partition, row) for row in self.plan.rows)
         self.plan = replace(self.plan, rows=tuple(merged))
@@ -178,7 +176,6 @@ class PlanExecutor:
     def _verified(
         self, rows: Sequence[PlanRow], first: Snapshot, done: CarriedOut, round_trip_s: float
     ) -> tuple[Verified, EvidenceAge]:
-        """The guard's verdict on these deletions, and when its reading began."""
         by_plan = arranged(rows, first)
         evidence = EvidenceAge(self.now(), self.elapsed(), round_trip_s)
         second = self.read_again([row.topic_partition for row in rows])

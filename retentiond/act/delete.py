@@ -22,13 +22,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from retentiond.act.approved import Approved, Journal, UnprovenDeletion
-from retentiond.act.request import (
-    Proof,
-    Requester,
-    WantedDeletion,
-    not_attempted,
-    read_log_starts,
-)
+from retentiond.act.request import Proof, Requester, WantedDeletion, not_attempted, read_log_starts
 from retentiond.clock import Stop
 from retentiond.errors import OtherCluster
 from retentiond.kafka.interface import DeleteAnswer, DeleteFailure, Kafka, RequestResult

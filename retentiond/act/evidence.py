@@ -40,11 +40,10 @@ NOTHING = -1
 class Evidence:
     """What a snapshot says about some topics.
 
-    - ``topics``, ``partitions``: the requested topics that the snapshot has, and their partitions.
-    - ``groups``: all groups of the snapshot, by name.
-    - ``listed``: the names of the groups that the cluster showed.
-    - ``unreadable``: the groups that failed as a whole, by name, and why.
-    - ``vanished``: the names of the groups that earlier cycles saw and this reading doesn't show.
+    - ``groups``: all groups of the snapshot, whatever they read.
+    - ``listed``: the groups that the cluster showed.
+    - ``unreadable``: the groups that failed as a whole, and why.
+    - ``vanished``: the groups that earlier cycles saw and this reading doesn't show.
     - ``is_ambiguous``: a group, or a group's commit on a partition, is in the reading twice, so one
       of the two is wrong.
     """
@@ -139,15 +138,13 @@ class Evidence:
 
     def committed_on(self, topic: str) -> frozenset[str]:
         """Groups that have committed on a partition of the topic, now or before."""
-        positions = [*self._positions.get(topic, {}).values()]
-        return self._commits.groups_on(positions)
+        return self._commits.groups_on([*self._positions.get(topic, {}).values()])
 
     def restorers_of(self, topic: str) -> frozenset[str]:
         """Streams groups for which the topic is a changelog."""
         return frozenset(self._restorers.get(topic, ()))
 
     def excluded_by(self, policy: TopicPolicy) -> set[str]:
-        """The groups of the reading that the policy excludes."""
         if policy not in self._excluded:
             excluded = {name for name, group in self.groups.items() if policy.excludes(group.name)}
             self._excluded[policy] = excluded

@@ -43,7 +43,6 @@ class Verified:
 
 
 def arranged(rows: Iterable[PlanRow], reading: Snapshot) -> Evidence:
-    """What the reading says about the topics with planned deletions."""
     return Evidence(reading, {row.topic for row in rows if row.verdict is Verdict.DELETE})
 
 
@@ -133,21 +132,11 @@ class _Guard:
         )
 
     def kind_of(self, group_id: str | None) -> GroupKind | None:
-        """The kind of a group of one of the readings; None if no reading has it."""
+        """None if no reading has the group."""
         for evidence in (self._second, self._first):
             if group_id is not None and group_id in evidence.groups:
                 return evidence.groups[group_id].reader_kind
         return None
-
-    def _check_readings(self) -> None:
-        if self._first.cluster_id != self._second.cluster_id:
-            raise Objection(
-                f"the cluster is {self._second.cluster_id}, "
-                f"and the plan was made on {self._first.cluster_id}"
-            )
-        with _by_the_plan():
-            check_reading(self._first)
-        check_reading(self._second)
 
     def _groups_of(self, topic: str) -> _Groups:
         if topic not in self._groups:
@@ -161,7 +150,14 @@ class _Guard:
         return groups
 
     def _compare_groups(self, topic: str) -> _Groups:
-        self._check_readings()
+        if self._first.cluster_id != self._second.cluster_id:
+            raise Objection(
+                f"the cluster is {self._second.cluster_id}, "
+                f"and the plan was made on {self._first.cluster_id}"
+            )
+        with _by_the_plan():
+            check_reading(self._first)
+        check_reading(self._second)
         with _by_the_plan():
             by_first = by_second = check_topic(self._first, topic)
         if self._second is not self._first:
@@ -169,18 +165,14 @@ class _Guard:
         for group_id in sorted({*by_first.names} - {*by_second.names}):
             who = say_reader(group_id, self.kind_of(group_id))
             raise Objection(f"{who} was there for the plan and is gone", group_id)
-        self._check_listed(topic)
-        known = self._second.groups
-        kinds = tuple((name, known[name].kind) for name in by_second.names if name in known)
-        return _Groups(by_first, by_second, kinds)
-
-    def _check_listed(self, topic: str) -> None:
-        """Raises `Objection` if the first listing has a group that counts and the second lacks it.
-        Rights that were taken and given back meanwhile may hide it from this listing alone, and it
-        may have begun to read the topic."""
+        # Rights that were taken and given back meanwhile may hide a group from the second listing
+        # alone, and it may have begun to read the topic.
         for group_id in counting(self._second, topic, self._unlisted):
             who = say_reader(group_id, self.kind_of(group_id))
             raise Objection(f"{who} was listed for the plan and is no longer listed", group_id)
+        known = self._second.groups
+        kinds = tuple((name, known[name].kind) for name in by_second.names if name in known)
+        return _Groups(by_first, by_second, kinds)
 
 
 class _Groups(NamedTuple):
@@ -205,23 +197,20 @@ def _by_the_plan() -> Iterator[None]:
 
 
 def _held(row: PlanRow, objection: Objection, kind: GroupKind | None) -> PlanRow:
-    """The row as a hold. ``kind``: the kind of the group that the objection names."""
-    binding_group, binding_committed_offset = row.binding_group, row.binding_committed_offset
-    since = row.binding_since
-    if objection.group_id is None:
-        kind = row.binding_kind
-    else:
-        binding_group = objection.group_id
-        binding_committed_offset = objection.committed_offset
-        since = None
-    return replace(
+    """``kind``: of the group that the objection names."""
+    held = replace(
         row,
         verdict=Verdict.HOLD,
         reason=Reason.EVIDENCE_CHANGED,
         records=0,
-        binding_group=binding_group,
-        binding_committed_offset=binding_committed_offset,
-        binding_since=since,
         detail=objection.sentence,
+    )
+    if objection.group_id is None:
+        return held
+    return replace(
+        held,
+        binding_group=objection.group_id,
+        binding_committed_offset=objection.committed_offset,
+        binding_since=None,
         binding_kind=kind,
     )

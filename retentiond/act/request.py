@@ -41,7 +41,7 @@ ATTEMPTS = 3
 """Only partitions whose leader has moved get a second attempt, at the new leader."""
 
 BACKOFF_S = 0.5
-"""How long to wait before the second attempt; before the third one it is twice as long."""
+"""Before the second attempt; before the third one it is twice as long."""
 
 NO_EFFECT = (RequestResult.REFUSED, RequestResult.NOT_SENT)
 
@@ -60,7 +60,7 @@ class WantedDeletion(NamedTuple, Generic[T]):
 
 
 def no_objection() -> None:
-    """The default: every request may go out."""
+    """Every request may go out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +96,7 @@ class Requester(Generic[T]):
 
     def _last_look(self, wanted: Sequence[WantedDeletion[T]]) -> dict[TopicPartition, str]:
         """Which deletions may not be requested, and why. Nothing may come between this check and
-        the request.
-
-        Raises `OtherCluster`.
-        """
+        the request. Raises `OtherCluster`."""
         if not wanted:
             return {}
         try:
@@ -124,7 +121,12 @@ class Requester(Generic[T]):
         answers = self._send(wanted)
         asked = wanted
         for attempt in range(1, ATTEMPTS):
-            moved = [each for each in asked if _has_moved(answers[each.at])]
+            moved = [
+                each
+                for each in asked
+                if isinstance(answer := answers[each.at], DeleteFailure)
+                and answer.result is RequestResult.MOVED
+            ]
             if not moved or self.stop.wait(BACKOFF_S * attempt):
                 break
             try:
@@ -156,10 +158,6 @@ def _answer_to_retry(answer: DeleteAnswer) -> DeleteAnswer:
     return answer
 
 
-def _has_moved(answer: DeleteAnswer) -> bool:
-    return isinstance(answer, DeleteFailure) and answer.result is RequestResult.MOVED
-
-
 def _proves_nothing(answer: DeleteAnswer, target: Target) -> bool:
     if isinstance(answer, DeleteFailure):
         return answer.result not in NO_EFFECT
@@ -185,7 +183,7 @@ def _outcome(
 def _read_back(
     wanted: WantedDeletion[T], answer: DeleteAnswer, log_starts: LogStarts
 ) -> DeletionOutcome:
-    proof = UNPROVABLE
+    proof = Proof(None, "no log start offset can prove it")
     if wanted.topic_id is not None and isinstance(wanted.target, int):
         proof = log_starts.proof(wanted.at, wanted.topic_id, wanted.target)
     if proof.log_start_offset is not None:
@@ -198,7 +196,6 @@ def _read_back(
 
 
 def not_attempted(at: TopicPartition, why: str) -> DeletionOutcome:
-    """The outcome of a deletion without a request."""
     return DeletionOutcome(*at, Outcome.NOT_ATTEMPTED, error=why)
 
 
@@ -231,10 +228,8 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class LogStarts:
-    """The log start offsets of some partitions, and their topics as read right afterwards.
-
-    ``topics`` has None for a topic that is not in the cluster's metadata.
-    """
+    """Log start offsets, and their topics as read right afterwards: None for one that is not in the
+    cluster's metadata."""
 
     offsets: Mapping[TopicPartition, int | Failure]
     topics: Mapping[str, TopicDescription | Failure | None]
@@ -259,8 +254,7 @@ class LogStarts:
 
 
 def read_log_starts(kafka: LogStartSource, partitions: Collection[TopicPartition]) -> LogStarts:
-    """Reads the log start offsets of these partitions. Raises nothing: an offset that can't be read
-    proves nothing."""
+    """Raises nothing: an offset that can't be read proves nothing."""
     names = {partition.topic for partition in partitions}
     if not names:
         return LogStarts({}, {})
@@ -278,9 +272,5 @@ def read_log_starts(kafka: LogStartSource, partitions: Collection[TopicPartition
 
 
 def not_read(partitions: Collection[TopicPartition]) -> LogStarts:
-    """Stands in for a reading while retentiond is stopping."""
     stopping = Failure("STOPPING", "retentiond is stopping")
     return LogStarts({}, {partition.topic: stopping for partition in partitions})
-
-
-UNPROVABLE = Proof(None, "no log start offset can prove it")

@@ -23,8 +23,7 @@ from retentiond.act.delete import MAX_EVIDENCE_AGE_S, ROUND_TRIPS
 from retentiond.model import PlanRow, Verdict
 from retentiond.snapshot import Snapshot, topics_of
 
-LEAST_WORK_S = 0.01
-"""What a slice takes beside its round trips, at least."""
+LEAST_WORK_S = 0.01  # beside its round trips
 
 MOST_PARTITIONS = 5000
 """In one request. A partition takes the broker 0.05 to 0.25 ms."""
@@ -48,8 +47,8 @@ PARTITION_COST = 100
 
 
 class Workload(NamedTuple):
-    """What some deletions require: the partitions of their topics, which are read; the commits on
-    their own partitions, which are judged; and the number of deletions."""
+    """What some deletions require: the ``partitions`` of their topics, which are read; the commits
+    on their own partitions, which are ``judged``."""
 
     partitions: int = 0
     judged: float = 0.0
@@ -64,7 +63,7 @@ class Workload(NamedTuple):
 
 
 class Estimate:
-    """Estimates the cost of slices, in commits read, from the plan's reading."""
+    """The cost of slices, in commits read, from the plan's reading."""
 
     def __init__(self, first: Snapshot) -> None:
         names = [topic.name for topic in first.topics]
@@ -105,15 +104,13 @@ class Slices:
         self._add(row for row in rows if row.verdict is Verdict.DELETE)
         self._estimate = estimate
         self._s_per_commit = INITIAL_S_PER_COMMIT
-        self.round_trip_s = 0.0
-        """To the slowest broker, as last measured."""
+        self.round_trip_s = 0.0  # to the slowest broker, as last measured
         self._late_readings = 0  # in a row
 
     def __bool__(self) -> bool:
         return bool(self._topics)
 
     def take(self) -> tuple[PlanRow, ...]:
-        """The next slice, with at least one deletion."""
         taken: list[PlanRow] = []
         workload = Workload()
         for topic, rows in list(self._topics.items()):
@@ -127,25 +124,23 @@ class Slices:
         return tuple(taken)
 
     def rest(self) -> tuple[PlanRow, ...]:
-        """Takes all remaining deletions."""
         left = tuple(row for rows in self._topics.values() for row in rows)
         self._topics.clear()
         return left
 
     def learn(self, rows: Iterable[PlanRow], took_s: float) -> None:
-        """Learns how long a slice took, from the beginning of its reading to its request."""
+        """``took_s``: from the beginning of its reading to its request."""
         work_s = max(LEAST_WORK_S, took_s - self._travel_s)
         s_per_commit = work_s / self._estimate.cost(self._estimate.workload(rows))
         self._s_per_commit = max(s_per_commit, (self._s_per_commit + s_per_commit) / 2)
         self._late_readings = self._late_readings + 1 if took_s > MAX_EVIDENCE_AGE_S else 0
 
     def put_back(self, rows: Iterable[PlanRow]) -> bool:
-        """Puts back a slice whose evidence is too old, to be cut into smaller ones that come next.
-        Returns False if it is to be given up instead."""
+        """To be cut into smaller ones that come next. Returns False if the slice is to be given
+        up."""
         if self._late_readings >= MAX_LATE_READINGS:
             return False
-        left = self.rest()
-        self._add((*rows, *left))
+        self._add((*rows, *self.rest()))
         return True
 
     def give_up(self, rows: Iterable[PlanRow]) -> tuple[PlanRow, ...]:

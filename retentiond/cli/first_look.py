@@ -42,7 +42,7 @@ from retentiond.formatting import (
 from retentiond.gather.offsets import retention_offsets
 from retentiond.kafka.interface import INTERNAL_TOPICS, Kafka, LogRange
 from retentiond.kafka.settings.properties import PROPERTIES, translate
-from retentiond.memory.topics import readers_by_topic
+from retentiond.memory.remembered import readers_by_topic
 from retentiond.snapshot import Snapshot, partitions_of
 from retentiond.state.groups_lookup import recall
 from retentiond.state.state import StoredState

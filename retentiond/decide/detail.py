@@ -11,15 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from retentiond.config import NoPolicy
-from retentiond.formatting import (
-    say_duration,
-    say_many,
-    say_negative_commit,
-    say_reader,
-    say_verb,
-)
+from retentiond.formatting import say_duration, say_many, say_negative_commit, say_reader, say_verb
 from retentiond.kafka.interface import AGE_UNKNOWN, EpochEnd
-from retentiond.model import Failure, Reason, TopicPartition
+from retentiond.model import Reason, TopicPartition
 from retentiond.snapshot import GroupReading, GroupTopic, PartitionReading, Snapshot, TopicReading
 
 
@@ -32,37 +26,25 @@ def detail(
 ) -> str:
     """A sentence about a row of `judged_partitions`. ``group`` is the binding group, and
     ``replaced`` is the result of `replaced_records`."""
-    topic = snapshot.topics[at.topic]
-    if decided.reason is Reason.NOT_DELETABLE and group and _restores(snapshot, at, decided):
+    topic, binding = snapshot.topics[at.topic], decided.binding_group_id
+    restores = binding is not None and GroupTopic(binding, at.topic) in snapshot.changelogs
+    if decided.reason is Reason.NOT_DELETABLE and group and restores:
         who = say_reader(group.group_id, group.kind)
         return f"the topic is a changelog of {who}, which restores its state from it"
     if about_topic := _about_topic(topic, decided.reason):
         return about_topic
-    commit = (decided.partition_id, decided.binding_group_id)
+    commit = (decided.partition_id, binding)
     if decided.reason is Reason.COMMIT_BEYOND_END and commit in replaced:
         return replaced[commit]
-    is_remembered_reader = (decided.binding_group_id, at.topic) in snapshot.remembered_readers
-    if (
-        group
-        and decided.reason is Reason.GROUP_UNREADABLE
-        and group.failure is None
-        and (negative := _negative_commit(snapshot, at, group)) is not None
-    ):
-        return say_negative_commit(say_reader(group.group_id, group.reader_kind), negative)
+    is_remembered_reader = (binding, at.topic) in snapshot.remembered_readers
+    if group and decided.reason is Reason.GROUP_UNREADABLE and group.failure is None:
+        partition = TopicPartition(topic.name, at.partition)
+        negative = snapshot.negative_commits.get((group.group_id, partition))
+        if negative is not None:
+            return say_negative_commit(say_reader(group.group_id, group.reader_kind), negative)
     if group and (about_group := _about_group(group, at, decided, is_remembered_reader)):
         return about_group
     return _about_partition(snapshot, topic, at, decided)
-
-
-def _restores(snapshot: Snapshot, at: PartitionReading, decided: Decided) -> bool:
-    """Whether the topic is a changelog of the binding group."""
-    binding = decided.binding_group_id
-    return binding is not None and GroupTopic(binding, at.topic) in snapshot.changelogs
-
-
-def _negative_commit(snapshot: Snapshot, at: PartitionReading, group: GroupReading) -> int | None:
-    partition = TopicPartition(snapshot.topics[at.topic].name, at.partition)
-    return snapshot.negative_commits.get((group.group_id, partition))
 
 
 def _about_topic(topic: TopicReading, reason: Reason) -> str | None:
@@ -166,12 +148,6 @@ def _say_epoch(epoch: int, end: EpochEnd) -> str:
     )
 
 
-def _why_unreadable(failure: Failure | None) -> str:
-    if failure == AGE_UNKNOWN:
-        return AGE_UNKNOWN.message
-    return f"the partition's offsets could not be read ({failure or 'no answer'})"
-
-
 def _about_partition(
     snapshot: Snapshot, topic: TopicReading, at: PartitionReading, decided: Decided
 ) -> str:
@@ -180,7 +156,9 @@ def _about_partition(
         raise TypeError("`_about_topic` speaks about topics without a policy")
     match decided.reason:
         case Reason.OFFSET_UNREADABLE:
-            return _why_unreadable(at.failure)
+            is_age_unknown = at.failure == AGE_UNKNOWN
+            why = f"the partition's offsets could not be read ({at.failure or 'no answer'})"
+            return AGE_UNKNOWN.message if is_age_unknown else why
         case Reason.EMPTY:
             return "there is no record"
         case Reason.GROUP_LIST_INCOMPLETE:
@@ -215,8 +193,6 @@ REASONS = {reason.value: reason for reason in Reason}
 
 
 class Decided(NamedTuple):
-    """The columns of `judged_partitions` that a row of the plan needs."""
-
     partition_id: int
     reason: Reason
     groups: int | None
@@ -228,7 +204,7 @@ class Decided(NamedTuple):
 
 
 def decided_rows(judged: pa.Table) -> Iterator[Decided]:
-    """The rows of `judged_partitions`, sorted by partition."""
+    """Sorted by partition."""
     selected = judged.select(Decided._fields).sort_by("partition_id")
     columns = (column.to_pylist() for column in selected.columns)
     for partition_id, reason, *rest in zip(*columns, strict=True):

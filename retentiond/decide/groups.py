@@ -53,7 +53,6 @@ def relevant_groups(star: StarSchema[DataFrame]) -> DataFrame:
 
 
 def without_excluded(star: StarSchema[DataFrame]) -> StarSchema[DataFrame]:
-    """The star without the commits of groups that the policy excludes."""
     if star.excluded is None:
         return star
     return replace(star, commits=_without(star.commits, with_join_hint(star.excluded, star)))

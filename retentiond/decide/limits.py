@@ -40,7 +40,7 @@ def once_settled(
 
 
 def unless_paused(rows: Iterable[PlanRow], pause: object) -> tuple[PlanRow, ...]:
-    """Holds all deletions during a ``pause``. Its text says why."""
+    """The text of the ``pause`` says why."""
     return tuple(
         row
         if pause is None or row.verdict is not Verdict.DELETE

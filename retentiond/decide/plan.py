@@ -41,10 +41,8 @@ from retentiond.spark.session import SparkSessions
 
 
 def decide(spark: SparkSessions, snapshot: Snapshot) -> tuple[PlanRow, ...]:
-    """One row for each partition of the snapshot, sorted by topic and partition.
-
-    Raises `SparkUnavailable` if Spark can't compute it.
-    """
+    """One row for each partition of the snapshot, sorted by topic and partition. Raises
+    `SparkUnavailable`."""
     with garbage_collection.collected_afterwards():
         decided = _decided(spark, star_schema(snapshot))
     return plan_rows(snapshot, decided)
@@ -89,8 +87,7 @@ def counted_partitions(star: StarSchema[DataFrame], relevant: DataFrame) -> Data
 
 
 def without_doubts(counted: DataFrame) -> DataFrame:
-    """The columns of `doubts_about` for partitions without doubts. ``counted`` is the result of
-    `counted_partitions`."""
+    """The columns of `doubts_about` for partitions without doubts."""
     return counted.selectExpr(
         "*",
         "CAST(NULL AS INT) AS silent_group_id",
@@ -145,7 +142,6 @@ def judged_partitions(doubted: DataFrame, star: StarSchema[DataFrame]) -> DataFr
 
 
 def plan_rows(snapshot: Snapshot, judged: pa.Table) -> tuple[PlanRow, ...]:
-    """The rows of `judged_partitions` with names and offsets, sorted by topic and partition."""
     rows = list(decided_rows(judged))
     replaced, vanished = replaced_records(snapshot, rows), _vanished_commits(snapshot, rows)
     since = _binding_since(snapshot, rows)

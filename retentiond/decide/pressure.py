@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from retentiond.disks.log_dirs import LogDirKey, ReplicaKey
+from retentiond.disks.log_dirs import LogDirKey
 from retentiond.disks.predictions import Predictions, predict
 from retentiond.disks.pressure import (
     LogDirRelief,
@@ -121,7 +121,13 @@ def partitions_to_relieve(
     (equal ones in the order of their names), until the predictions reach what is needed. So at
     most one partition exceeds the need of a disk, and no partition is chosen that frees nothing.
     """
-    additional = {at: _additional(freed, frees.get(at, {})) for at, freed in may_free.items()}
+    additional = {
+        at: {
+            (replica.broker, replica.log_dir): freed - frees.get(at, {}).get(replica, 0)
+            for replica, freed in by_replica.items()
+        }
+        for at, by_replica in may_free.items()
+    }
     normally_freed = bytes_by_log_dir(frees, frees)
     chosen: dict[TopicPartition, None] = {}
     disks: defaultdict[LogDirKey, list[PressedLogDir]] = defaultdict(list)
@@ -142,16 +148,6 @@ def partitions_to_relieve(
             chosen[at] = None
             needed -= freed_on_disk
     return frozenset(chosen)
-
-
-def _additional(
-    may_free: Mapping[ReplicaKey, int], frees: Mapping[ReplicaKey, int]
-) -> dict[LogDirKey, int]:
-    """By log directory, what a partition frees in addition to the normal plan."""
-    return {
-        (replica.broker, replica.log_dir): freed - frees.get(replica, 0)
-        for replica, freed in may_free.items()
-    }
 
 
 def _bytes_on(keys: Sequence[LogDirKey], by_log_dir: Mapping[LogDirKey, int]) -> int:

@@ -125,8 +125,6 @@ class StarSchema(Generic[T]):
     in_one_part: bool = False
 
     def map(self, convert: Callable[[T], U]) -> StarSchema[U]:
-        """The star schema with every table converted."""
-
         def converted(table: T | None) -> U | None:
             return None if table is None else convert(table)
 
@@ -150,7 +148,6 @@ FEW_COMMITS = 2_000_000
 
 
 def to_dataframes(session: SparkSession, tables: StarSchema[pa.Table]) -> StarSchema[DataFrame]:
-    """The tables as DataFrames of the same grain and columns."""
     dataframes = tables.map(session.createDataFrame)
     if tables.commits.num_rows >= FEW_COMMITS:
         return dataframes
@@ -163,10 +160,7 @@ def with_join_hint(table: DataFrame, star: StarSchema[DataFrame]) -> DataFrame:
 
 
 def star_schema(snapshot: Snapshot) -> StarSchema[pa.Table]:
-    """The snapshot as Arrow tables.
-
-    A topic without a policy has no retention, requires no group and excludes none.
-    """
+    """A topic without a policy has no retention, requires no group and excludes none."""
     partitions = _partitions(snapshot)
     readers = snapshot.readers | snapshot.remembered_readers
     return StarSchema(
@@ -187,8 +181,7 @@ def star_schema(snapshot: Snapshot) -> StarSchema[pa.Table]:
         ),
         vanished=_unless_empty(
             _table(
-                GROUPS,
-                [at for at, group in enumerate(snapshot.groups) if group.state == VANISHED],
+                GROUPS, [at for at, each in enumerate(snapshot.groups) if each.state == VANISHED]
             )
         ),
         required=_unless_empty(_required(snapshot)),
@@ -233,11 +226,8 @@ def _changelog_groups(snapshot: Snapshot) -> list[int | None]:
 
 
 def _partitions(snapshot: Snapshot) -> pa.Table:
-    """A topic without a policy has no retention, so its partitions have no retention offset."""
     undecided = {
-        position
-        for position, topic in enumerate(snapshot.topics)
-        if isinstance(topic.policy, NoPolicy)
+        at for at, topic in enumerate(snapshot.topics) if isinstance(topic.policy, NoPolicy)
     }
     partitions = snapshot.partitions
     return _table(
@@ -253,7 +243,6 @@ def _partitions(snapshot: Snapshot) -> pa.Table:
 
 
 def _commits(commits: pa.Table, partitions: pa.Table) -> pa.Table:
-    """`COMMITS` of `COMMIT_SCHEMA`."""
     offset, remembered = commits["offset"], commits["remembered_offset"]
     is_reached = pc.fill_null(pc.greater_equal(offset, remembered), False)
     columns = {
@@ -286,10 +275,8 @@ def _required(snapshot: Snapshot) -> pa.Table:
 
 
 def excluded_groups(snapshot: Snapshot) -> pa.Table:
-    """`GROUPS_OF_TOPICS`: the groups that don't count on a topic, whatever their trace.
-
-    Each policy is asked once about each group, however many topics it has.
-    """
+    """The groups that don't count on a topic, whatever their trace. Each policy is asked once about
+    each group, however many topics it has."""
     topics_of: dict[TopicPolicy, list[int]] = {}
     for topic_id, topic in enumerate(snapshot.topics):
         if isinstance(topic.policy, TopicPolicy):

@@ -21,11 +21,7 @@ from retentiond.disks.log_dirs import (
     no_disk_reading,
 )
 from retentiond.disks.predictions import Remote, record_bytes, remote_logs
-from retentiond.disks.pressure import (
-    LogDirRelief,
-    Pressure,
-    pressure,
-)
+from retentiond.disks.pressure import LogDirRelief, Pressure, pressure
 from retentiond.disks.recent import RecentDisks, StoredMapping, sizes_by_log_dir
 from retentiond.disks.stuck import (
     DiskHistory,
@@ -57,7 +53,6 @@ TOO_OLD = (
 )
 
 REMEMBER_INTERVAL_MS = 10 * MINUTE_MS
-"""At most one reading in this time is remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +88,7 @@ class SpaceHistory:
         return until_full
 
     def with_reading(self, space: Sequence[LogDirCapacity], now: Uptime) -> SpaceHistory:
-        """The history with one more reading, but for directories that were remembered lately."""
+        """At most one reading of a directory in `REMEMBER_INTERVAL_MS`."""
         readings = self._of_the_last_day(now)
         for log_dir in space:
             points = readings.get(log_dir.key, ())
@@ -146,7 +141,6 @@ class BrokerDisks:
         return first is not None and self._patience.is_over(first, self._history.now)
 
     def begin(self, kafka: Kafka) -> None:
-        """Starts reading the disks, in a thread beside the cycle."""
         self._begun_ms = uptime().ms
         self._reader.begin(kafka.log_dirs)
 
@@ -199,9 +193,12 @@ class BrokerDisks:
         partition and cause. It asks Kafka only about partitions whose log start offset has not
         moved for long."""
         if reading.orphans:  # has an entry for each directory that was read
-            self._history = self._history.with_reading(
-                reading, _log_starts(snapshot), snapshot.taken_at_ms
-            )
+            log_starts = {
+                at: partition.log_start_offset
+                for at, partition in zip(partitions_of(snapshot), snapshot.partitions, strict=True)
+                if partition.log_start_offset is not None
+            }
+            self._history = self._history.with_reading(reading, log_starts, snapshot.taken_at_ms)
             self._first_reading = self._first_reading or self._history.now
         compacted = {topic.name for topic in snapshot.topics if "compact" in topic.cleanup_policy}
         suspects = unmoved_log_starts(self._history, self._patience)
@@ -218,35 +215,24 @@ class BrokerDisks:
         return tuple(sorted(found))
 
 
-def _log_starts(snapshot: Snapshot) -> dict[TopicPartition, int]:
-    return {
-        at: partition.log_start_offset
-        for at, partition in zip(partitions_of(snapshot), snapshot.partitions, strict=True)
-        if partition.log_start_offset is not None
-    }
-
-
 @dataclass(frozen=True, slots=True)
 class DiskReport:
     """What a cycle says about the disks. A partition, topic or directory that is not known is
     absent.
 
-    - ``size_bytes``: the size of each partition, all replicas together.
-    - ``log_dirs``: for each partition, the log directories of all its replicas in use, sorted.
+    - ``size_bytes``: all replicas together.
+    - ``log_dirs``: of all replicas in use, sorted.
     - ``remote_bytes``: about what each partition of a tiered topic takes in remote storage; None
       if that is not known.
     - ``freed_bytes``: by topic, the bytes of earlier deletions that the brokers have freed since
       the last cycle.
-    - ``stuck``: the partitions whose retention is stuck, in a plan's order.
-    - ``orphans``: one entry for each log directory that was read.
-    - ``log_bytes``: the size of all logs in the cluster, Kafka's own included.
-    - ``topic_bytes``: the size of each topic of the cluster; None if a directory could not be read.
-    - ``space``: total and usable bytes of each log directory whose broker tells them.
+    - ``stuck``: in a plan's order.
+    - ``orphans``, ``log_bytes``, ``topic_bytes``, ``space``: see `DiskReading`.
     - ``until_full_s``: in how many seconds a directory will be full if the trend of the last day
       goes on, 0 for a full one; only the directories that fill up.
     - ``relief``: for each log directory under pressure, what the plan frees there; None if no
       ``disk_pressure`` is configured.
-    - ``problems``: a sentence for each thing that could not be read or written.
+    - ``problems``: sentences.
     """
 
     size_bytes: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -263,7 +249,6 @@ class DiskReport:
     log_dirs: Mapping[TopicPartition, tuple[LogDirKey, ...]] = field(default_factory=dict)
 
     def stuck_at(self, at: TopicPartition) -> tuple[Stuck, ...]:
-        """Why this partition's retention is stuck, each cause once; empty if it is not."""
         return tuple(stuck for stuck in self.stuck if stuck.at == at)
 
 

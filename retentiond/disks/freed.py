@@ -57,8 +57,6 @@ class PendingFree(NamedTuple):
 
 
 class PartitionOffsets(NamedTuple):
-    """A partition's offsets, as this cycle read them."""
-
     topic_id: str
     log_start_offset: int
     end_offset: int
@@ -94,7 +92,7 @@ class FreedProgress:
 
     @property
     def awaited_bytes(self) -> dict[ReplicaKey, int]:
-        """The bytes that each replica's broker has yet to free."""
+        """What each replica's broker has yet to free."""
         awaited_bytes: defaultdict[ReplicaKey, int] = defaultdict(int)
         for pending in self.awaited:
             if pending.freed_bytes is None:
@@ -186,7 +184,7 @@ def _after_reading(
 
 
 def _freed(waiting: Sequence[PendingFree], size_bytes: int, now: PartitionOffsets) -> int:
-    """Bytes of one replica that these deletions have freed since the last reading."""
+    """Since the last reading, of one replica."""
     last = waiting[-1]
     begin = min(pending.log_start_offset for pending in waiting)
     cutoff = max(pending.cutoff for pending in waiting)
@@ -213,7 +211,6 @@ def _shares(total: int, weights: Sequence[int]) -> list[int]:
 def _without_settled(
     current: Sequence[PendingFree], freed_by_topic: Mapping[str, int]
 ) -> FreedProgress:
-    """Moves the deletions of which no more bytes are expected to ``settled``."""
     freed_by_deletion: defaultdict[tuple[str, TopicPartition], list[int | None]] = defaultdict(list)
     for pending in current:
         freed_by_deletion[pending.deletion].append(pending.freed_bytes)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from retentiond.background import in_background
-from retentiond.kafka.interface import LogDir, LogDirs, Replica
+from retentiond.kafka.interface import LogDirs
 from retentiond.model import Failure, TopicPartition
 
 
@@ -59,7 +59,6 @@ class LogDirCapacity(NamedTuple):
 
     @property
     def is_plausible(self) -> bool:
-        """Whether the figures don't contradict each other."""
         return 0 <= self.usable_bytes <= self.total_bytes and self.total_bytes > 0
 
 
@@ -86,15 +85,13 @@ class DiskReading:
     problems: tuple[str, ...] = ()
 
     def replicas(self, at: TopicPartition) -> Folders | None:
-        """The partition's folders without future ones; None if the folder of one replica is not
-        known."""
+        """Without future ones; None if the folder of one replica is not known."""
         if at in self.unreadable:
             return None
         return tuple(folder for folder in self.folders.get(at, ()) if not folder.is_future) or None
 
     def log_dirs(self) -> Mapping[TopicPartition, tuple[LogDirKey, ...]]:
-        """The broker and the path of each replica in use, sorted; partitions of which one is not
-        known are absent."""
+        """Of each replica in use, sorted; partitions of which one is not known are absent."""
         return {
             at: tuple(sorted((each.broker, each.log_dir) for each in replicas))
             for at in self.folders
@@ -102,7 +99,7 @@ class DiskReading:
         }
 
     def size_of(self, replica: ReplicaKey) -> int | None:
-        """The size of one replica; None if it is not in that directory, or not known."""
+        """None if it is not in that directory, or not known."""
         folders = self.replicas(replica.at) or ()
         return next((folder.size_bytes for folder in folders if folder[:2] == replica[1:]), None)
 
@@ -116,12 +113,11 @@ NOTHING_READ = DiskReading()
 
 
 def no_disk_reading(failure: Failure) -> DiskReading:
-    """The reading if no broker could be asked."""
     return DiskReading(problems=(f"the brokers' disks can't be read: {failure}",))
 
 
 def disk_reading(found: LogDirs, partitions: Collection[TopicPartition]) -> DiskReading:
-    """Arranges the brokers' answers: the folders of these partitions, and all orphans."""
+    """The folders of these partitions, and all orphans."""
     wanted = set(partitions)
     folders: defaultdict[TopicPartition, list[ReplicaFolder]] = defaultdict(list)
     orphans: list[Orphans] = []
@@ -141,8 +137,11 @@ def disk_reading(found: LogDirs, partitions: Collection[TopicPartition]) -> Disk
                 topic_bytes[replica.topic] += replica.size_bytes
                 at = TopicPartition(replica.topic, replica.partition)
                 if at in wanted and not replica.is_orphan:
-                    folders[at].append(_folder(broker, directory, replica))
-            orphans.append(_orphans(broker, directory))
+                    folders[at].append(
+                        ReplicaFolder(broker, directory.path, replica.size_bytes, replica.is_future)
+                    )
+            sizes = [each.size_bytes for each in directory.replicas if each.is_orphan]
+            orphans.append(Orphans(broker, directory.path, len(sizes), sum(sizes)))
             if directory.total_bytes is not None and directory.usable_bytes is not None:
                 space.append(
                     LogDirCapacity(
@@ -162,35 +161,23 @@ def disk_reading(found: LogDirs, partitions: Collection[TopicPartition]) -> Disk
     )
 
 
-def _folder(broker: int, directory: LogDir, replica: Replica) -> ReplicaFolder:
-    return ReplicaFolder(broker, directory.path, replica.size_bytes, replica.is_future)
-
-
-def _orphans(broker: int, directory: LogDir) -> Orphans:
-    sizes = [replica.size_bytes for replica in directory.replicas if replica.is_orphan]
-    return Orphans(broker, directory.path, len(sizes), sum(sizes))
-
-
 def _is_complete(assigned: Collection[int] | None, folders: Sequence[ReplicaFolder]) -> bool:
-    """Whether every assigned broker reported a folder of the partition."""
     if not assigned:
         return False
     return set(assigned) <= {folder.broker for folder in folders if not folder.is_future}
 
 
 class ReplicaKey(NamedTuple):
-    """A partition's folder: the broker's id, and the folder's log directory."""
-
     at: TopicPartition
     broker: int
     log_dir: str
 
 
 MAX_WAIT_S = 1.0
-"""How long a cycle waits for the disks after its last request."""
+"""After a cycle's last request."""
 
 MAX_END_S = 1.0
-"""How long a reading may take to end once it is told not to wait for more brokers."""
+"""For a reading that is told not to wait for more brokers."""
 
 LATE = Failure("REQUEST_TIMED_OUT", "no broker has answered yet; the next cycle asks again")
 

@@ -44,11 +44,8 @@ def predict(
     reading: DiskReading,
     awaited_bytes: Mapping[ReplicaKey, int] = NONE_AWAITED,
 ) -> Predictions:
-    """The bytes that each deletion will free of each replica.
-
-    ``awaited_bytes``: bytes of earlier deletions that the brokers have yet to remove. The sizes
-    still include them, and they are not freed twice.
-    """
+    """``awaited_bytes``: bytes of earlier deletions that the brokers have yet to remove. The sizes
+    still include them, and they are not freed twice."""
     topics = {topic.name: topic for topic in snapshot.topics}
     partitions = dict(zip(partitions_of(snapshot), snapshot.partitions, strict=True))
     predictions: dict[TopicPartition, Mapping[ReplicaKey, int]] = {}
@@ -68,7 +65,6 @@ def predict(
 
 
 def with_predictions(rows: Sequence[PlanRow], predictions: Predictions) -> tuple[PlanRow, ...]:
-    """The rows, with ``predicted_bytes`` for the deletions that have a prediction."""
     return tuple(
         replace(row, predicted_bytes=sum(by_replica.values()))
         if (by_replica := predictions.get(row.topic_partition)) is not None
@@ -111,27 +107,17 @@ def remote_logs(
 ) -> dict[TopicPartition, Remote | None]:
     """What each tiered partition has in remote storage; None if its offsets, its disks or its
     topic's configs are not known."""
-    return {
-        at: _remote_log(
-            partition, snapshot.topics[partition.topic], reading.replicas(at), record_bytes
-        )
-        for at, partition in tiered_partitions(snapshot).items()
-    }
-
-
-def _remote_log(
-    partition: PartitionReading,
-    topic: TopicReading,
-    replicas: Sequence[ReplicaFolder] | None,
-    record_bytes: Mapping[str, float],
-) -> Remote | None:
-    rules = segment_rules(topic, partition)
-    start, end = partition.log_start_offset, partition.high_watermark
-    local_start = partition.local_start_offset
-    if rules is None or replicas is None or start is None or end is None or local_start is None:
-        return None
-    closed = closed_bytes(_largest(replicas), end - local_start, rules)
-    return Remote(record_bytes.get(topic.topic_id or ""), start, local_start, closed)
+    found: dict[TopicPartition, Remote | None] = {}
+    for at, partition in tiered_partitions(snapshot).items():
+        topic, replicas = snapshot.topics[partition.topic], reading.replicas(at)
+        rules, local_start = segment_rules(topic, partition), partition.local_start_offset
+        start, end = partition.log_start_offset, partition.high_watermark
+        if rules is None or replicas is None or start is None or end is None or local_start is None:
+            found[at] = None
+            continue
+        closed = closed_bytes(_largest(replicas), end - local_start, rules)
+        found[at] = Remote(record_bytes.get(topic.topic_id or ""), start, local_start, closed)
+    return found
 
 
 def with_remote(
@@ -139,8 +125,6 @@ def with_remote(
     remote: Mapping[TopicPartition, Remote | None],
     predictions: Predictions,
 ) -> tuple[PlanRow, ...]:
-    """The rows, with ``predicted_remote_bytes`` for deletions from tiered logs."""
-
     def with_bytes(row: PlanRow) -> PlanRow:
         at = row.topic_partition
         log, local = remote.get(at), predictions.get(at)
@@ -166,7 +150,7 @@ def sizes(
 def _deleted_range(
     row: PlanRow, partition: PartitionReading, topic: TopicReading
 ) -> DeletedRange | None:
-    """The row's deletion; None if it deletes nothing, or an offset is not known."""
+    """None if the row deletes nothing, or an offset is not known."""
     local_start = partition.local_start_offset if is_tiered(topic) else row.log_start_offset
     if row.verdict is not Verdict.DELETE:
         return None
@@ -211,10 +195,8 @@ def _records_per_ms(partition: PartitionReading, consumed_retention_ms: int) -> 
 
 @dataclass(frozen=True, slots=True)
 class DeletedRange:
-    """The records from the log start offset to the cutoff, in a log that ends at ``end_offset``.
-
-    For a tiered log this is the part on the disks: its log start offset is the first local one.
-    """
+    """In a tiered log this is the part on the disks: its log start offset is the first local
+    one."""
 
     log_start_offset: int
     cutoff: int
@@ -223,11 +205,8 @@ class DeletedRange:
 
 @dataclass(frozen=True, slots=True)
 class SegmentRules:
-    """What is known of how a partition's segments begin and end.
-
-    ``records_per_ms``: how fast the partition grows; None if that is not known.
-    ``kafka_removes_all``: Kafka's own retention by time goes at least as far as the cutoff.
-    """
+    """``records_per_ms``: how fast the partition grows; None if that is not known.
+    ``kafka_removes_all``: Kafka's own retention by time goes at least as far as the cutoff."""
 
     segment_bytes: int
     segment_ms: int | None = None

@@ -88,7 +88,7 @@ class LogDirRelief(NamedTuple):
 class Pressure:
     """Which log directories are under pressure, and what lies there.
 
-    - ``log_dirs``: the directories under pressure, sorted by broker and directory.
+    - ``log_dirs``: sorted by broker and directory.
     - ``remembered``: the same directories, and those of unknown space that were under pressure
       when their space was last known.
     - ``reading``: the disks. A known replica counts even if another one is not known.
@@ -119,7 +119,6 @@ class Pressure:
         ]
 
     def log_dirs_of(self, at: TopicPartition) -> list[PressedLogDir]:
-        """The log directories under pressure that have a replica of the partition."""
         keys = set(self._keys_of(at))
         return [log_dir for log_dir in self.log_dirs if log_dir.key in keys]
 
@@ -139,12 +138,8 @@ def pressure(
     followed: FreedProgress,
     recent: RecentDisks | None = None,
 ) -> Pressure:
-    """The log directories under pressure by this cycle's reading.
-
-    ``before``: `Pressure.remembered` of the previous cycle. ``followed``: earlier deletions,
-    compared with this reading. ``recent``: the readings of the last minutes, with this one; None if
-    the disks are not known.
-    """
+    """``before``: `Pressure.remembered` of the previous cycle. ``followed``: earlier deletions,
+    compared with this reading. ``recent``: see `Pressure`."""
     disks = {} if recent is None else recent.disks()
     disk_of = {key: first for first, keys in disks.items() for key in keys}
     awaited: defaultdict[LogDirKey, int] = defaultdict(int)

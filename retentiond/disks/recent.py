@@ -60,7 +60,7 @@ SizesByLogDir: TypeAlias = StoredMapping[LogDirKey, StoredMapping[FolderKey, int
 
 
 def sizes_by_log_dir(found: LogDirs) -> SizesByLogDir:
-    """The size of each folder in the directories that could be read."""
+    """Of the directories that could be read."""
     return {
         (broker, log_dir.path): {
             (replica.topic, replica.partition, replica.is_future): replica.size_bytes
@@ -87,10 +87,7 @@ class LogDirUse(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class RecentDisks:
     """The directories whose space was told in the last ten minutes before the last reading.
-
-    - ``boot_id``: the boot that the times of the readings belong to.
-    - ``uses``: each directory's readings, the oldest first.
-    - ``sizes``: the folders of each directory in the last of its readings.
+    ``uses``: their readings, the oldest first. ``sizes``: of folders, in the last reading of each.
     """
 
     boot_id: str = ""
@@ -117,7 +114,11 @@ class RecentDisks:
                 log_dir.total_bytes,
                 log_dir.usable_bytes,
                 sum(sizes[key].values()),
-                _shrunk_bytes(last_sizes.get(key, {}), sizes[key]),
+                # A folder that is gone (its topic was deleted, say) counts with its whole size.
+                sum(
+                    max(0, size - sizes[key].get(folder, 0))
+                    for folder, size in last_sizes.get(key, {}).items()
+                ),
             )
             uses[key] = [*uses.get(key, ()), use]
             last_sizes[key] = sizes[key]
@@ -133,8 +134,21 @@ class RecentDisks:
         return disks
 
     def removed_bytes(self, disk: Collection[LogDirKey]) -> int:
-        """What has left the logs and not the disk. ``disk``: its directories, of `disks`."""
-        return _removed_bytes(self._together(disk))
+        """What has left the logs and not the disk. ``disk``: its directories, of `disks`.
+
+        A reading can only add what has left the logs since the one before. So a file that appears
+        after the segments are gone does not count. One that appears before does, for as long as the
+        window lasts: it looks like a segment that is still there. To count too much delays relief,
+        and to count too little deletes records that could have stayed.
+        """
+        removed_bytes, lowest = 0, None
+        for uses in self._together(disk):
+            on_disk = uses[0].total_bytes - uses[0].usable_bytes
+            others = on_disk - sum(use.log_bytes for use in uses)  # not in a log
+            lowest = others if lowest is None else min(lowest, others)
+            removed_bytes += sum(use.shrunk_bytes for use in uses)
+            removed_bytes = min(removed_bytes, others - lowest)
+        return removed_bytes
 
     def _are_on_one_disk(self, one: LogDirKey, other: LogDirKey) -> bool:
         """Whether two directories look as if they were on one disk, in most of the readings.
@@ -157,33 +171,3 @@ class RecentDisks:
         times = set.intersection(*({use.at_ms for use in of_one} for of_one in uses))
         kept = [[use for use in of_one if use.at_ms in times] for of_one in uses]
         return list(zip(*kept, strict=False))
-
-
-def _shrunk_bytes(before: Mapping[FolderKey, int], now: Mapping[FolderKey, int]) -> int:
-    """The bytes that have left a directory's folders. A folder that is gone (its topic was deleted,
-    say) counts with its whole size."""
-    return sum(max(0, size - now.get(folder, 0)) for folder, size in before.items())
-
-
-def _removed_bytes(together: Sequence[Sequence[LogDirUse]]) -> int:
-    """For the directories of one disk.
-
-    A reading can only add what has left the logs since the one before. So a file that appears after
-    the segments are gone does not count. One that appears before does, for as long as the window
-    lasts: it looks like a segment that is still there. To count too much delays relief, and to
-    count too little deletes records that could have stayed.
-    """
-    other_bytes = [_other_bytes(disk) for disk in together]
-    removed_bytes = 0
-    lowest = other_bytes[0]
-    for disk, others in zip(together, other_bytes, strict=True):
-        lowest = min(lowest, others)
-        removed_bytes += sum(use.shrunk_bytes for use in disk)
-        removed_bytes = min(removed_bytes, others - lowest)
-    return removed_bytes
-
-
-def _other_bytes(disk: Sequence[LogDirUse]) -> int:
-    """What is on the disk and not in a log."""
-    first = disk[0]
-    return first.total_bytes - first.usable_bytes - sum(use.log_bytes for use in disk)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
-from retentiond.config import NoPolicy, TopicPolicy
+from retentiond.config import TopicPolicy
 from retentiond.disks.log_dirs import DiskReading, Folders, ReplicaKey
 from retentiond.formatting import MINUTE_MS, say_about, say_bytes
 from retentiond.kafka.interface import Kafka
@@ -47,7 +47,6 @@ class Overdue:
     segment_bytes: int
 
     def up_to(self, offset: int) -> Overdue:
-        """Only the overdue records before that offset."""
         return replace(self, old_before=min(self.old_before, offset))
 
     @property
@@ -56,14 +55,14 @@ class Overdue:
 
 
 def stuck_moves(history: DiskHistory, patience: Patience) -> Iterator[Stuck]:
-    """Future replicas that have not changed for too long."""
     for key, folder in history.future.items():
         if patience.is_over(folder.changed_at, history.now):
+            stood_ms = history.now.at_ms - folder.changed_at.at_ms
             yield Stuck(
                 key.at,
                 StuckCause.FUTURE_REPLICA,
                 f"its move to {key.log_dir} on broker {key.broker} has stood at "
-                f"{say_bytes(folder.size_bytes)} for {_say_time(folder.changed_at, history.now)}, "
+                f"{say_bytes(folder.size_bytes)} for {say_about(stood_ms)}, "
                 "and until it ends that broker removes nothing of it (KAFKA-9087): let it go on "
                 "(see to replica.alter.log.dirs.io.max.bytes.per.second), or call it off by "
                 "moving the replica back to where it is",
@@ -114,7 +113,6 @@ def unmoved_log_starts(history: DiskHistory, patience: Patience) -> set[TopicPar
 
 
 def overdue_retention(overdue: Mapping[TopicPartition, Overdue]) -> Iterator[Stuck]:
-    """Partitions with more than one segment of overdue records."""
     for at, records in overdue.items():
         if records.size_bytes > records.segment_bytes:
             yield Stuck(
@@ -125,10 +123,6 @@ def overdue_retention(overdue: Mapping[TopicPartition, Overdue]) -> Iterator[Stu
                 "does not move: log cleaning is stuck on its leader (KAFKA-9087), so look for "
                 "errors of LogCleaner and LogManager in that broker's log, and restart it",
             )
-
-
-def _say_time(since: ReadingTime, now: ReadingTime) -> str:
-    return say_about(now.at_ms - since.at_ms)
 
 
 def overdue_records(
@@ -171,26 +165,20 @@ def _all_records(
         return None  # local.retention.* decides what the disks hold
     if start is None or end is None or end <= start:
         return None
-    if partition.retention_offset == start and _is_at_most(topic.policy, config.retention_ms):
-        return None  # all records are younger than the consumed retention, and that is shorter
+    if partition.retention_offset == start and isinstance(topic.policy, TopicPolicy):
+        forced_ms = config.retention_ms
+        if forced_ms is not None and topic.policy.consumed_retention_ms <= forced_ms:
+            return None  # all records are younger than the consumed retention, and that is shorter
     # The largest replica is the stuck one. Up to a segment of it may lie below the log start.
     size = max(each.size_bytes for each in replicas) - (config.segment_bytes if start else 0)
     return Overdue(start, end, max(0, size) / (end - start), config.segment_bytes)
 
 
-def _is_at_most(policy: TopicPolicy | NoPolicy, retention_ms: int | None) -> bool:
-    """Whether the policy's consumed retention is no longer than the forced retention."""
-    if not isinstance(policy, TopicPolicy) or retention_ms is None:
-        return False
-    return policy.consumed_retention_ms <= retention_ms
-
-
-MOST_DROPS = 8
-"""How many drops of a replica's size are remembered; the oldest are forgotten first."""
+MOST_DROPS = 8  # the oldest are forgotten first
 
 
 class ReadingTime(NamedTuple):
-    """A reading: its number, counted from the first one, and its time in epoch milliseconds."""
+    """``number``: counted from the first reading. ``at_ms``: epoch milliseconds."""
 
     number: int
     at_ms: int
@@ -212,8 +200,8 @@ class Patience:
 
 @dataclass(frozen=True, slots=True)
 class FolderHistory:
-    """A folder over time. ``since``: when it was first seen. ``changed_at``: when its size last
-    changed. ``dropped_at``: when its size last dropped, up to `MOST_DROPS` times."""
+    """``since``: when it was first seen. ``changed_at``: when its size last changed.
+    ``dropped_at``: when its size last dropped, up to `MOST_DROPS` times."""
 
     size_bytes: int
     since: ReadingTime
@@ -222,7 +210,7 @@ class FolderHistory:
 
 
 class LogStart(NamedTuple):
-    """A log start offset, and since when it has not moved."""
+    """``since``: since when it has not moved."""
 
     offset: int
     since: ReadingTime
@@ -230,8 +218,7 @@ class LogStart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DiskHistory:
-    """All folders over time. ``now``: the last reading. ``current``: folders in use. ``future``:
-    folders that a move is filling."""
+    """``now``: the last reading. ``future``: folders that a move is filling."""
 
     now: ReadingTime = BEFORE_THE_FIRST
     current: Mapping[ReplicaKey, FolderHistory] = field(default_factory=dict)

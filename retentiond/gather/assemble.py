@@ -57,7 +57,8 @@ def assemble(
     """What was read, and nothing that is remembered. Commits on topics that aren't enabled are left
     out."""
     listing = with_external(listing, topics, external)
-    groups = _groups(topics, listing)
+    absent = {group: GroupReading(group, GroupKind.UNKNOWN, ABSENT) for group in _required(topics)}
+    groups = tuple(reading for _, reading in sorted({**absent, **listing.groups}.items()))
     group_ids = {group.group_id: position for position, group in enumerate(groups)}
     topic_ids = {topic.reading.name: position for position, topic in enumerate(topics)}
     by_position = {group_ids[group]: commits for group, commits in listing.commits.items()}
@@ -92,12 +93,6 @@ def assemble(
     )
 
 
-def _groups(topics: Sequence[EnabledTopic], listing: GroupListing) -> tuple[GroupReading, ...]:
-    """All that are listed, and those that a policy requires."""
-    absent = {group: GroupReading(group, GroupKind.UNKNOWN, ABSENT) for group in _required(topics)}
-    return tuple(reading for _, reading in sorted({**absent, **listing.groups}.items()))
-
-
 def _required(topics: Sequence[EnabledTopic]) -> set[str]:
     return {
         group
@@ -108,7 +103,6 @@ def _required(topics: Sequence[EnabledTopic]) -> set[str]:
 
 
 def external_readers(topics: Sequence[EnabledTopic]) -> frozenset[ExternalReader]:
-    """All that a policy of these topics names."""
     return frozenset(reader for topic in topics for reader in _readers_of(topic))
 
 
@@ -201,8 +195,12 @@ def _with_reader(
     if isinstance(position, Failure):
         group = replace(group, problem=position)
     commits = {(each.topic, each.partition): each for each in listing.commits.get(group_id, ())}
-    for commit in _on_topic(topic, position):
-        commits[commit.topic, commit.partition] = commit
+    on_topic = (
+        [Commit(topic.reading.name, partition, None) for partition in topic.partitions]
+        if isinstance(position, Failure)
+        else [commit for commit in position if commit.topic == topic.reading.name]
+    )
+    commits |= {(commit.topic, commit.partition): commit for commit in on_topic}
     members = listing.members.get(group_id, GroupMembers(frozenset(), ()))
     members = replace(members, topics=members.topics | {topic.reading.name})
     return replace(
@@ -211,13 +209,6 @@ def _with_reader(
         commits={**listing.commits, group_id: tuple(commits.values())},
         members={**listing.members, group_id: members},
     )
-
-
-def _on_topic(topic: EnabledTopic, position: Position) -> Sequence[Commit]:
-    name = topic.reading.name
-    if isinstance(position, Failure):
-        return [Commit(name, partition, None) for partition in topic.partitions]
-    return [commit for commit in position if commit.topic == name]
 
 
 def commit_rows(
@@ -257,7 +248,6 @@ def commit_rows(
 
 
 def _topics_of(columns: Sequence[CommitColumns], topic_ids: Mapping[str, int]) -> Integers:
-    """Each row's topic."""
     blocks = [block for each in columns for block in each.topics]
     return np.repeat(
         np.array([topic_ids.get(name, NOWHERE) for name, _ in blocks], np.int64),

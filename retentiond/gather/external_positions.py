@@ -33,16 +33,15 @@ MOST_SECONDS = 30.0
 now and then must not hold up the cycle."""
 
 MOST_BYTES = 32 * 1024 * 1024
-"""How large a position may be; that of a million partitions is smaller."""
+"""That of a million partitions is smaller."""
 
 MOST_VALUES = 1_000_000
-"""How many values a position may have: JSON takes a hundred times its bytes in memory."""
+"""JSON takes a hundred times its bytes in memory."""
 
 MOST_YAML_BYTES = 1024 * 1024
-"""How large a position may be that is not JSON: YAML takes some hundred times as long to read."""
+"""YAML takes some hundred times as long to read as JSON."""
 
-MOST_SHOWN = 60
-"""How much is shown of a value that is no number, in characters."""
+MOST_SHOWN = 60  # characters of a value that is no number
 
 ADDRESSES = ("http://", "https://")
 
@@ -61,7 +60,7 @@ Position: TypeAlias = "tuple[Commit, ...] | Failure"  # next offsets, or why the
 
 
 def read_external(reader: ExternalReader, now_ms: int, kafka: Kafka) -> Position:
-    """The reader's next offsets as commits. ``kafka``: the cluster that it reads from."""
+    """``kafka``: the cluster that the reader reads from."""
     try:
         if reader.connect_offsets is not None:
             return _of_connect(reader.connect_offsets, kafka)

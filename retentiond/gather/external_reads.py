@@ -39,7 +39,7 @@ _under_way: Counter[ExternalReader] = Counter()
 def start_reading(
     readers: Collection[ExternalReader], now_ms: int, kafka: Kafka, *, most_seconds: float
 ) -> Callable[[], dict[ExternalReader, Position]]:
-    """Begins to read; what it returns waits for the positions, ``most_seconds`` from now on."""
+    """What it returns waits for the positions, ``most_seconds`` from now on."""
     give_up_at = time.monotonic() + most_seconds
     begun = {reader: _begin(reader, now_ms, kafka) for reader in readers}
 

@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from retentiond.background import at_once
 from retentiond.clock import earlier_time
 from retentiond.config import Config, ExternalReader
 from retentiond.errors import StateOfOtherCluster
 from retentiond.gather.assemble import assemble, external_readers
 from retentiond.gather.commits import CommitReader
-from retentiond.gather.executors import at_once
 from retentiond.gather.external_reads import FOR_A_PLAN_S, FOR_THE_GUARD_S, start_reading
 from retentiond.gather.groups import (
     GroupListing,
@@ -133,21 +133,20 @@ def gather_again(
     topics of that one is in `Snapshot.other_topics`. The rest is as for `gather`.
     """
     coordinators = coordinators or LastCoordinators()
-    before = coordinators.before_again(kafka)
+    before = coordinators.last or coordinators.before(kafka)  # as the first reading left them
     refuse_another_cluster(cluster_id, before.cluster_id, config.state_dir)
     stood_still_at = time.monotonic() + coordinators.seconds_to_wait(before)
     now_ms = first.taken_at_ms
-
-    def stand_still(listed_at: float) -> None:
-        """The wait comes here, and not after the commits, which would grow old."""
-        wait_until(listed_at + standstill_s(before))
 
     with at_once() as executor:
         names = {partition.topic for partition in only}
         topics_to_come = executor.submit(enabled_topics, kafka, config, names, executor)
         commits = CommitReader(kafka, first.commit_counts, topics_to_come.result, executor)
         wait_until(stood_still_at)
-        listing = read_groups(kafka, stand_still, commits.read, executor)
+        # The wait comes before the commits, which would grow old.
+        listing = read_groups(
+            kafka, lambda at: wait_until(at + standstill_s(before)), commits.read, executor
+        )
         topics = topics_to_come.result()
         # From here on, all is about the same groups, and as late as the commits or later.
         complete = executor.submit(
@@ -233,7 +232,6 @@ def _awaited(
 def _readers_of_other_topics(
     second: Snapshot, listing: GroupListing, config: Config, first: Snapshot
 ) -> dict[str, frozenset[str]]:
-    """What all groups say of the topics that the guard's reading is not about."""
     existing = {topic.name for topic in first.topics}
     others = existing - {topic.name for topic in second.topics}
     awaited = _awaited(listing, config, existing, first.gone_topics)

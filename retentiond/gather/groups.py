@@ -15,10 +15,10 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
+from retentiond.background import IN_TURN
 from retentiond.config.pattern import Pattern
 from retentiond.errors import KafkaUnavailable
 from retentiond.formatting import say_many, say_verb
-from retentiond.gather.executors import IN_TURN
 from retentiond.kafka.interface import (
     NOT_ANSWERED,
     CoordinatorState,
@@ -35,8 +35,8 @@ error, and the metadata may still show the old leader. So leadership must have s
 this long before the listing, and is read again this long after it."""
 
 LONG_STANDSTILL_S = 1.0
-"""The same for a principal that may not ask the coordinators: nothing proves then that they are
-at work, and a busy broker takes longer."""
+"""For a principal that may not ask the coordinators: nothing proves then that they are at work, and
+a busy broker takes longer."""
 
 COMMITTING = (GroupKind.CLASSIC, GroupKind.CONSUMER, GroupKind.STREAMS)
 
@@ -56,33 +56,24 @@ NO_MEMBERS = GroupMembers(topics=frozenset())
 
 
 class LastCoordinators:
-    """Remembers how an earlier reading left the coordinators.
-
-    Where they stand as they stood then, no migration is under way that the metadata shows, and
-    a listing need not wait for one to end. One that it doesn't show yet comes out afterwards.
-    """
+    """How an earlier reading left the coordinators. Where they stand as they stood then, no
+    migration is under way that the metadata shows, and a listing need not wait for one to end. One
+    that it doesn't show yet comes out afterwards."""
 
     def __init__(self) -> None:
         self.last: CoordinatorState | None = None
 
     def before(self, kafka: Kafka) -> CoordinatorState:
-        """How they stand before a listing: who leads, what may be seen, and who is at work.
-
-        Who was at work after the last reading, and is after this one in the same leader epoch, was
-        so all the time, and is not asked twice.
-        """
+        """Who leads, what may be seen, and who is at work. Who was at work after the last
+        reading, and is after this one in the same leader epoch, was so all the time, and is not
+        asked twice."""
         # Those that were not at work, or behind, may no longer be so; or they could not be asked.
         if self.last is None or self.last.not_at_work or self.last.behind:
             return kafka.coordinator_state()
         return kafka.coordinators_since(self.last)
 
-    def before_again(self, kafka: Kafka) -> CoordinatorState:
-        """The same for a cycle's second reading, which begins with how the first one left them."""
-        return self.last or self.before(kafka)
-
     def get_ready(self, kafka: Kafka, wait_until: Callable[[float], None]) -> None:
-        """Sees to it that a second reading finds how they stood before it, for as long as a listing
-        needs."""
+        """Sees to it that a second reading finds how they stood before it."""
         if self.last is None:
             before = self.before(kafka)
             wait_until(time.monotonic() + standstill_s(before))
@@ -94,17 +85,15 @@ class LastCoordinators:
 
 
 def standstill_s(state: CoordinatorState) -> float:
-    """How long coordinators must have stood still, and stand still, for a listing to count."""
+    """How long coordinators must stand still before a listing and after it."""
     return STANDSTILL_S if state.may_ask else LONG_STANDSTILL_S
 
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
     """Groups by name. ``commits`` lacks groups that failed; ``problems``, ``hidden``: see
-    `Snapshot`.
-
-    ``listed_at`` is the `time.monotonic` instant at which the last broker had answered.
-    """
+    `Snapshot`. ``listed_at``: the `time.monotonic` instant at which the last broker had
+    answered."""
 
     groups: Mapping[str, GroupReading] = field(default_factory=dict)
     commits: Mapping[str, Sequence[Commit]] = field(default_factory=dict)
@@ -119,20 +108,19 @@ class GroupListing:
         members = self.members.get(group)
         if members is None:
             return frozenset()
-        matched = {name for p in members.patterns for name in names if _matches(p, name)}
+        matched = {
+            name
+            for pattern in map(_compiled, members.patterns)
+            for name in names
+            if pattern is None or pattern.fullmatch(name)
+        }
         return (members.topics & names) | matched
-
-
-def _matches(pattern: str, topic: str) -> bool:
-    """The coordinator speaks RE2/J; a pattern that RE2 refuses, or reads otherwise, may match
-    anything."""
-    compiled = _compiled(pattern)
-    return compiled is None or compiled.fullmatch(topic)
 
 
 @lru_cache(maxsize=1024)
 def _compiled(pattern: str) -> Pattern | None:
-    """None: RE2 can't read it as the coordinator does."""
+    """None: it may match anything, because the coordinator speaks RE2/J, and RE2 refuses the
+    pattern or reads it otherwise."""
     if "\\C" in pattern:  # a byte to RE2, and nothing that RE2/J knows
         return None
     try:
@@ -196,11 +184,8 @@ def with_completeness(
     coordinators: LastCoordinators,
     wait_until: Callable[[float], None],
 ) -> GroupListing:
-    """The listing with what speaks against its completeness.
-
-    ``before`` is how the coordinators stood for at least `STANDSTILL_S` when the listing began;
-    ``wait_until`` sleeps until a `time.monotonic` instant.
-    """
+    """The listing with what speaks against its completeness. ``before``: how the coordinators stood
+    for at least `standstill_s` when the listing began."""
     coordinators.last = None
     if listing.problems:
         return listing
@@ -238,7 +223,8 @@ def problems(before: CoordinatorState, after: CoordinatorState) -> tuple[str, ..
             f"{say_verb(len(leaderless), 'has', 'have')} no leader "
             f"({', '.join(map(str, leaderless[:5]))}): their groups can't be seen"
         )
-    moved = before.leaders != after.leaders or len(after.leaders) > len(_partitions(after))
+    partitions = {partition for partition, _, _ in after.leaders}
+    moved = before.leaders != after.leaders or len(after.leaders) > len(partitions)
     if moved:
         found.append("group coordinators moved while the groups were listed")
     not_at_work = sorted({*before.not_at_work, *after.not_at_work} - {*leaderless})
@@ -259,10 +245,6 @@ def problems(before: CoordinatorState, after: CoordinatorState) -> tuple[str, ..
             f"{', '.join(map(str, behind[:5]))}): their groups can't be seen"
         )
     return tuple(found)
-
-
-def _partitions(state: CoordinatorState) -> set[int]:
-    return {partition for partition, _, _ in state.leaders}
 
 
 def _reads(group: ListedGroup) -> bool:

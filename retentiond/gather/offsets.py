@@ -86,10 +86,8 @@ def retention_offsets(
     now_ms: int,
     logs: Mapping[TopicPartition, LogRange],
 ) -> ReadByTime:
-    """First offsets younger than the retentions; None: none is. ``logs``, read before.
-
-    A retention of 0 asks nothing: a record can be deleted as soon as it is consumed.
-    """
+    """First offsets younger than the retentions; None: none is. A retention of 0 asks nothing: a
+    record can be deleted as soon as it is consumed."""
     return kafka.offsets_at(
         {
             # A negative timestamp would be one of Kafka's special values (-2 is "earliest").
@@ -143,8 +141,8 @@ def _end_of(reading: PartitionReading) -> int:
 
 @dataclass(frozen=True, slots=True)
 class OffsetReads:
-    """The answers of all look-ups, by partition. ``asked``: the partitions that they are about;
-    ``retentions_ms``: the retentions in force, of `retentions`."""
+    """The answers of all look-ups, by partition, about those ``asked``. ``retentions_ms``: see
+    `retentions`."""
 
     asked: frozenset[TopicPartition]
     log_starts: OffsetsRead
@@ -157,8 +155,7 @@ class OffsetReads:
     def readings(
         self, topics: Sequence[EnabledTopic], first: Snapshot | None = None
     ) -> tuple[PartitionReading, ...]:
-        """One reading for each partition of the topics, sorted by topic and partition.
-        ``first``: as for `retentions`."""
+        """Sorted by topic and partition. ``first``: as for `retentions`."""
         pressure_ms = {} if first is None else _under_pressure(first, self.asked)
         return tuple(
             self._reading(position, topic, partition, pressure_ms)
@@ -206,27 +203,24 @@ class OffsetReads:
         retention_ms = self.retentions_ms.get(key)
         if retention_ms is None:
             return NO_RETENTION
+        log_start = self.log_starts.get(key, NOT_ANSWERED)
+        high_watermark = self.high_watermarks.get(key, NOT_ANSWERED)
         if retention_ms > 0:
             found = self.by_time.get(key, NOT_ANSWERED)
-            if isinstance(found, Failure) and self._is_empty(key):
+            if isinstance(found, Failure) and (
+                isinstance(log_start, int)
+                and isinstance(high_watermark, int)
+                and log_start >= high_watermark
+            ):
                 found = None
             if found is not None:
                 return found
-        high_watermark = self.high_watermarks.get(key, NOT_ANSWERED)
         last_stable = self.last_stable.get(key, NOT_ANSWERED)
         if isinstance(high_watermark, Failure):
             return high_watermark
         if isinstance(last_stable, Failure):
             return last_stable
         return min(high_watermark, last_stable)
-
-    def _is_empty(self, key: TopicPartition) -> bool:
-        """False where it is not known."""
-        log_start = self.log_starts.get(key, NOT_ANSWERED)
-        high_watermark = self.high_watermarks.get(key, NOT_ANSWERED)
-        if isinstance(log_start, Failure) or isinstance(high_watermark, Failure):
-            return False
-        return log_start >= high_watermark
 
 
 def read_offsets(
@@ -240,7 +234,12 @@ def read_offsets(
 ) -> OffsetReads:
     """What the leaders say of the asked partitions of the topics, the look-ups by time last."""
     log_starts = executor.submit(kafka.offsets, asked, OffsetBound.LOG_START)
-    tiered = _tiered_among(topics, asked)
+    with_remote_storage = {
+        topic.reading.name
+        for topic in topics
+        if topic.reading.config and topic.reading.config.remote_storage
+    }
+    tiered = [at for at in asked if at.topic in with_remote_storage]
     local_starts = (
         executor.submit(kafka.offsets, tiered, OffsetBound.LOCAL_START) if tiered else None
     )
@@ -264,7 +263,7 @@ def read_offsets(
 def _logs(
     starts: OffsetsRead, high_watermarks: OffsetsRead, last_stable: OffsetsRead
 ) -> dict[TopicPartition, LogRange]:
-    """Of the partitions of which all three are known."""
+    """Only where all three are known."""
     return {
         at: LogRange(start, min(high, stable))
         for at, start in starts.items()
@@ -272,18 +271,6 @@ def _logs(
         and isinstance(high := high_watermarks.get(at), int)
         and isinstance(stable := last_stable.get(at), int)
     }
-
-
-def _tiered_among(
-    topics: Sequence[EnabledTopic], partitions: Collection[TopicPartition]
-) -> list[TopicPartition]:
-    """Those whose logs have a part in remote storage."""
-    tiered = {
-        topic.reading.name
-        for topic in topics
-        if topic.reading.config and topic.reading.config.remote_storage
-    }
-    return [at for at in partitions if at.topic in tiered] if tiered else []
 
 
 def with_epochs(snapshot: Snapshot, kafka: Kafka) -> Snapshot:
@@ -363,9 +350,7 @@ def _could_be_reached(snapshot: Snapshot) -> Flags:
     return is_told
 
 
-def _bounds(
-    partitions: Sequence[PartitionReading],
-) -> tuple[Integers, Integers]:
+def _bounds(partitions: Sequence[PartitionReading]) -> tuple[Integers, Integers]:
     """Log starts and high watermarks; where one is unreadable, no offset lies between them."""
     none = np.iinfo(np.int64)
     starts = [

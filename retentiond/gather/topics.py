@@ -6,8 +6,8 @@ from collections.abc import Collection
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
+from retentiond.background import IN_TURN
 from retentiond.config import Config, NoPolicy, TopicPolicy
-from retentiond.gather.executors import IN_TURN
 from retentiond.kafka.interface import (
     NO_SUCH_TOPIC,
     NOT_ANSWERED,

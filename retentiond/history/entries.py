@@ -35,14 +35,14 @@ from retentiond.snapshot import (
 )
 
 NO_OFFSET = -1
-"""Stands for an offset that is missing or not known."""
+"""An offset that is missing or not known."""
 
 NO_COMMIT = np.iinfo(np.int64).min
-"""Stands for no commit at all."""
+"""No commit at all."""
 
 REPLACED = -2
-"""``REPLACED - offset`` stands for a commit at this offset whose records may have been replaced
-since the group read them."""
+"""``REPLACED - offset``: a commit at this offset whose records may have been replaced since the
+group read them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,6 @@ def deletions_of(seen: FinishedCycle) -> list[Deletion]:
 
 
 def day_of(epoch_ms: int) -> str:
-    """The day in UTC, as ``YYYY-MM-DD``."""
     return datetime.fromtimestamp(epoch_ms / 1000, UTC).strftime("%Y-%m-%d")
 
 
@@ -220,7 +219,6 @@ def rows_of(
 
 
 def _columns(rows: Iterable[Mapping[str, Any]]) -> Columns:
-    """The columns of rows that all have the same names; empty if there are no rows."""
     columns: dict[str, list[Any]] = {}
     for row in rows:
         for name, value in row.items():
@@ -272,7 +270,6 @@ def _partitions(seen: FinishedCycle, now: RecordedState) -> Columns:
 
 
 def _changed_commits(now: RecordedState, before: RecordedState) -> Columns:
-    """Commits that are new or have moved, and commits that are gone."""
     groups = (*now.groups, *sorted({*before.groups} - {*now.groups}))
     partitions = (*now.partitions, *sorted({*before.partitions} - {*now.partitions}))
     new, old = (_renumbered(each, groups, partitions) for each in (now, before))
@@ -303,7 +300,7 @@ def _taken(values: Sequence[Any], at: Integers, kind: Any) -> Any:
 def _renumbered(
     state: RecordedState, groups: tuple[str, ...], partitions: tuple[TopicPartition, ...]
 ) -> RecordedCommits:
-    """The commits with the positions of their groups and partitions among these."""
+    """With the positions of their groups and partitions among these."""
     if (state.groups, state.partitions) == (groups, partitions):
         return state.commits
     group, partition = np.divmod(state.commits.keys, max(1, len(state.partitions)))

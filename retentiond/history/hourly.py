@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
@@ -87,14 +87,11 @@ class Recent:
 
     @property
     def unknown(self) -> tuple[bool, ...]:
-        """For each step, whether it has no entry."""
         return tuple(records is None for records in self.deleted)
 
 
 @dataclass(slots=True)
 class _Sums:
-    """Sums over the entries of an hour, or of a step."""
-
     entries: int = 0
     deleted: int = 0
     freed: Counter[int] = field(default_factory=Counter)
@@ -127,12 +124,9 @@ class Hourly:
 
     def __init__(self, place: str, cluster_id: str) -> None:
         self.place, self.cluster_id = place, cluster_id
-        self.is_behind = True
-        """Whether the table may have entries that nobody has read yet."""
-        self.problem: str | None = None
-        """A sentence that says why figures are missing."""
-        self.version = 0
-        """Changes whenever the figures change."""
+        self.is_behind = True  # the table may have entries that nobody has read yet
+        self.problem: str | None = None  # says why figures are missing
+        self.version = 0  # changes whenever the figures change
         self._damage: str | None = None  # says which files were left out
         self._lock = threading.Lock()
         self._hours: dict[int, _Sums] = {}
@@ -149,8 +143,7 @@ class Hourly:
         return self._reader is not None and self._reader.is_alive()
 
     def catch_up(self, now_ms: int, wait_s: float = WAIT_S) -> None:
-        """Begins to read what is new in the table, and waits for it, but not for longer than
-        ``wait_s``."""
+        """Begins to read what is new in the table, and waits for it ``wait_s`` at most."""
         with self._lock:
             if self.is_behind and not self.is_reading and not self._ended.is_set():
                 self._reader = threading.Thread(
@@ -171,7 +164,11 @@ class Hourly:
     def recent(self, span: TimeRange, now_ms: int) -> Recent:
         times = span.times(now_ms)
         with self._lock:
-            steps = [self._sum(at_ms, span.step_h) for at_ms in times]
+            steps = [_Sums() for _ in times]
+            for step, at_ms in zip(steps, times, strict=True):
+                for hour in range(at_ms // HOUR_MS, at_ms // HOUR_MS + span.step_h):
+                    if hour in self._hours:
+                        step.add_all(self._hours[hour])
             saved = self._saved_byte_ms(times[0], now_ms)
         return Recent(
             times,
@@ -191,13 +188,6 @@ class Hourly:
                 end_ms = until_ms if kept_ms == FOREVER else min(at_ms + kept_ms, until_ms)
                 saved += freed_bytes * max(0, end_ms - max(at_ms, since_ms))
         return saved if is_known else None
-
-    def _sum(self, at_ms: int, hours: int) -> _Sums:
-        sums = _Sums()
-        for hour in range(at_ms // HOUR_MS, at_ms // HOUR_MS + hours):
-            if hour in self._hours:
-                sums.add_all(self._hours[hour])
-        return sums
 
     def _catch_up(self, now_ms: int) -> None:
         self.is_behind = False
@@ -239,8 +229,11 @@ class Hourly:
 
     def _read(self, table: HistoryTable, where: str) -> None:
         figures = table.query(_query(where))
+        hours = figures["hour"].cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
+        columns = (hours, *(figures[name] for name in ("figure", "name", "amount")))
+        rows = zip(*(column.to_pylist() for column in columns), strict=True)
         with self._lock:
-            for at_ms, figure, name, amount in _rows(figures):
+            for at_ms, figure, name, amount in rows:
                 self._hours.setdefault(at_ms // HOUR_MS, _Sums()).add(figure, name, amount)
             for hour in sorted(self._hours)[: -MOST_DAYS * 24]:
                 del self._hours[hour]
@@ -284,16 +277,10 @@ def _query(where: str) -> str:
     )
 
 
-def _rows(figures: pa.Table) -> Iterator[tuple[int, str, str | None, int]]:
-    hours = figures["hour"].cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
-    columns = (hours, *(figures[name] for name in ("figure", "name", "amount")))
-    return zip(*(column.to_pylist() for column in columns), strict=True)
-
-
 def _means(
     steps: Sequence[tuple[int, Mapping[str | None, int]]],
 ) -> dict[str | None, list[float | None]]:
-    """By name, the mean over the entries of each step. A name that an entry lacks counts as 0."""
+    """Means over the entries of each step. A name that an entry lacks counts as 0."""
     names = dict.fromkeys(name for _, sums in steps for name in sums)
     return {
         name: [sums.get(name, 0) / entries if entries else None for entries, sums in steps]

@@ -15,7 +15,6 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from retentiond.clock import uptime
 from retentiond.config.config import Config
@@ -60,8 +59,7 @@ class HistoryStatus:
 
 @dataclass(frozen=True, slots=True)
 class _WrittenEntry:
-    """An entry of this process. ``at_ms``: when its cycle began, in uptime. ``state``: what the
-    history tells after it."""
+    """An entry of this process. ``at_ms``: when its cycle began, in uptime."""
 
     place: str
     cluster_id: str
@@ -69,13 +67,6 @@ class _WrittenEntry:
     day: str
     at_ms: int
     state: RecordedState
-
-
-class _UncertainEntry(NamedTuple):
-    """An entry that may have been written or not. ``deletions``: how many it has."""
-
-    entry: _WrittenEntry
-    deletions: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +105,13 @@ class HistoryKeeper:
         self._merging = upkeep.MergeApart()
         self._upkeep = upkeep.HistoryUpkeep(merge or self._merging)
         self._cluster_id: str | None = None  # the cluster of the deletions
-        self._uncertain: _UncertainEntry | None = None
+        self._uncertain: tuple[_WrittenEntry, int] | None = None
+        """An entry that may have been written or not, with the number of its deletions."""
         self._damaged: dict[str, str] = {}  # all that `HistoryTable.damaged` had so far
         self._damage: str | None = None
 
     @property
     def problem(self) -> str | None:
-        """A sentence that says what is wrong now, or None."""
         return self.status.problem if self.config.history.enabled else None
 
     @property
@@ -133,18 +124,15 @@ class HistoryKeeper:
         if not self.config.history.enabled:
             return
         try:
-            self._note(seen)
+            deletions = deletions_of(seen)
+            with self._lock:
+                if seen.plan.cluster_id != self._cluster_id:
+                    self._deletions.clear()
+                self._cluster_id = seen.plan.cluster_id
+                self._deletions.extend(deletions)
+                self._waiting = _WaitingCycle(seen, self._elapsed_ms() - seen.took_ms)
         except Exception as error:  # noqa: BLE001 - the history must not fail a cycle
             self._failed(_bug(error))
-
-    def _note(self, seen: FinishedCycle) -> None:
-        deletions = deletions_of(seen)
-        with self._lock:
-            if seen.plan.cluster_id != self._cluster_id:
-                self._deletions.clear()
-            self._cluster_id = seen.plan.cluster_id
-            self._deletions.extend(deletions)
-            self._waiting = _WaitingCycle(seen, self._elapsed_ms() - seen.took_ms)
 
     def keep(self) -> None:
         """Starts a thread that writes an entry, if one is due and none is being written."""
@@ -238,7 +226,7 @@ class HistoryKeeper:
             observed_ms=self._observed_ms(table, waiting, plan.cluster_id),
         )
         written = _WrittenEntry(table.place, plan.cluster_id, entry, day, waiting.at_ms, now)
-        self._uncertain = _UncertainEntry(written, len(deletions))
+        self._uncertain = written, len(deletions)
         table.append(plan.cluster_id, entry, rows)
         self._settle(table)
         with self._lock:
@@ -249,23 +237,21 @@ class HistoryKeeper:
         """Checks whether the last entry is in the table: an object store may have taken it although
         its answer got lost."""
         uncertain, self._uncertain = self._uncertain, None
-        if uncertain is None or uncertain.entry.place != table.place:
+        if uncertain is None:
             return
-        if table.last_entry(uncertain.entry.cluster_id) != uncertain.entry.entry:
+        written, deletions = uncertain
+        if written.place != table.place or table.last_entry(written.cluster_id) != written.entry:
             return
-        self._last = uncertain.entry
+        self._last = written
         with self._lock:
-            for _ in range(min(uncertain.deletions, len(self._deletions))):
+            for _ in range(min(deletions, len(self._deletions))):
                 self._deletions.popleft()
 
     def _continued(self, table: HistoryTable, cluster_id: str, day: str) -> _WrittenEntry | None:
         """The entry that the next one continues; None if the next one has to be whole."""
         last = self._last
-        if last is None or (last.place, last.cluster_id, last.day) != (
-            table.place,
-            cluster_id,
-            day,
-        ):
+        now = (table.place, cluster_id, day)
+        if last is None or (last.place, last.cluster_id, last.day) != now:
             return None
         return last if table.last_entry(cluster_id) == last.entry else None
 

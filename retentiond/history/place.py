@@ -18,7 +18,6 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from retentiond.errors import HistoryUnavailable
 
 STORE = {"timeout": "30s", "connect_timeout": "5s"}
-"""Limits of an object store's requests."""
 
 SECRETS = ("SECRET", "TOKEN", "KEY", "PASSWORD", "SAS")
 """Environment variables with one of these in their name are never shown."""
@@ -32,8 +31,7 @@ STORE_ERROR = re.compile(
     r"generic (?!local)\w+ error|permission|denied|forbidden|credential", re.IGNORECASE
 )
 
-MOST_CHARS = 300
-"""The greatest length of another library's error that is shown."""
+MOST_CHARS = 300  # of another library's error
 
 
 def location(path: str | Path) -> str:
@@ -93,7 +91,6 @@ def errors_explained(place: str) -> Iterator[None]:
 
 
 def _cause(error: Exception, place: str) -> tuple[str, str]:
-    """The kind of the error, and what to do about it."""
     text = str(error).lower()
     if re.search("no space|quota|os error 28|errno 28", text):
         return "full", "make room, or set history.max_bytes"

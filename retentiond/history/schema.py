@@ -1,4 +1,4 @@
-"""The columns of the history, and what a row of each kind says.
+"""The columns of the history, what a row of each kind says, and how files are written.
 
 The history is a single Delta table, so that an entry becomes visible as a whole. `deltalake`,
 DuckDB and pandas can read it. It is partitioned by ``day``. A row fills the columns of its kind;
@@ -10,6 +10,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 import pyarrow as pa
+from deltalake import ColumnProperties, WriterProperties
 
 from retentiond.fields import Storage
 from retentiond.model import ROW_FIELDS
@@ -51,16 +52,16 @@ class RowKind(StrEnum):
 
 
 class CommitState(StrEnum):
-    """What a commit proves."""
+    """What a commit proves: only `READ` proves anything."""
 
     READ = "read"
     """The group has read the records below the commit."""
 
     UNREADABLE = "unreadable"
-    """The commit proves nothing, because it can't be read."""
+    """The commit can't be read."""
 
     REPLACED = "replaced"
-    """The commit proves nothing, because it may be older than the present records."""
+    """The commit may be older than the present records."""
 
 
 ARROW_TYPES = {
@@ -133,3 +134,34 @@ SCHEMA = pa.schema(
         pa.field("usable_bytes", pa.int64()),
     ]
 )
+
+FILE_SCHEMA = SCHEMA.remove(SCHEMA.get_field_index("day"))
+"""The columns in a file. The day is in the file's path and in the table's log."""
+
+ROW_GROUP = 128 * 1024
+"""Most rows of a row group: few enough that a query skips many, enough for good compression."""
+
+NUMBERS = [field.name for field in FILE_SCHEMA if field.type in (pa.int64(), pa.int32())]
+
+WRITER = WriterProperties(
+    compression="ZSTD",
+    max_row_group_size=ROW_GROUP,
+    column_properties={
+        name: ColumnProperties(
+            encoding="DELTA_BINARY_PACKED", dictionary_enabled=False, statistics_enabled="CHUNK"
+        )
+        for name in NUMBERS
+    },
+    default_column_properties=ColumnProperties(dictionary_enabled=True, statistics_enabled="CHUNK"),
+)
+"""How an entry is written."""
+
+PACKED = {
+    "compression": "zstd",
+    "use_dictionary": [
+        field.name for field in FILE_SCHEMA if field.type == pa.string() or field.name == "at"
+    ],
+    "column_encoding": dict.fromkeys(NUMBERS, "DELTA_BINARY_PACKED"),
+    "store_schema": False,
+}
+"""How a merged day is written. All rows of an entry have the same time, so it has a dictionary."""

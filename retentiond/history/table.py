@@ -22,20 +22,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
 
 import pyarrow as pa
-from deltalake import (
-    CommitProperties,
-    DeltaTable,
-    QueryBuilder,
-    Transaction,
-    write_deltalake,
-)
+from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, write_deltalake
 from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
 from retentiond.clock import now_ms
 from retentiond.errors import HistoryUnavailable
 from retentiond.formatting import HOUR_MS
-from retentiond.history.packing import FILE_SCHEMA, PACKED, ROW_GROUP, WRITER
 from retentiond.history.place import (
     damage_by_size,
     damage_of_error,
@@ -46,7 +39,7 @@ from retentiond.history.place import (
     store_options,
     uri_for_spark,
 )
-from retentiond.history.schema import SCHEMA
+from retentiond.history.schema import FILE_SCHEMA, PACKED, ROW_GROUP, SCHEMA, WRITER
 
 if TYPE_CHECKING:
     import pyarrow.fs as pafs
@@ -59,8 +52,7 @@ TABLE_SETTINGS = {
 
 T = TypeVar("T")
 
-AFTER_EVERY_DAY = "~"
-"""Sorts after every day."""
+AFTER_EVERY_DAY = "~"  # sorts after every day
 
 
 class HistoryFile(NamedTuple):
@@ -80,7 +72,12 @@ class HistoryTable:
     """The table at a place, as of the last `refresh`. All methods raise `HistoryUnavailable`."""
 
     def __init__(self, table: DeltaTable, place: str) -> None:
-        _refuse_another_schema(table, place)
+        if {field.name for field in table.schema().fields} != set(SCHEMA.names):
+            raise HistoryUnavailable(
+                f"the history in {place} was begun by a version of retentiond with other columns; "
+                "run that version, or move the history away to begin a new one",
+                kind="another schema",
+            )
         self._table = table
         self._checked_whole = False
         self.place = place
@@ -90,7 +87,7 @@ class HistoryTable:
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
-        """Opens the table to read it. ``path``: a folder, or an object store's URL."""
+        """``path``: a folder, or an object store's URL."""
         place = location(path)
         with errors_explained(place):
             return cls(DeltaTable(place, storage_options=store_options(place)), place)
@@ -101,7 +98,15 @@ class HistoryTable:
         with errors_explained(place):
             if not is_remote(place):
                 Path(place).mkdir(parents=True, exist_ok=True)
-            return cls(_create(place), place)
+            table = DeltaTable.create(
+                place,
+                SCHEMA,
+                mode="ignore",
+                partition_by="day",
+                configuration=TABLE_SETTINGS,
+                storage_options=store_options(place),
+            )
+            return cls(table, place)
 
     def refresh(self) -> None:
         with errors_explained(self.place):
@@ -113,7 +118,6 @@ class HistoryTable:
             return self._table.transaction_version(cluster_id) or 0
 
     def clusters(self) -> frozenset[str]:
-        """The ids of the clusters that have entries."""
         with errors_explained(self.place):
             clusters = {file.cluster_id for file in self._all_files()}
         return frozenset(cluster for cluster in clusters if cluster is not None)
@@ -134,14 +138,13 @@ class HistoryTable:
         return tuple(file for file in files if cluster_id in (None, file.cluster_id))
 
     def damaged_files(self, cluster_id: str | None = None) -> tuple[HistoryFile, ...]:
-        """The damaged files, which are left out."""
         with errors_explained(self.place):
             damaged = [file for file in self._all_files() if file.path in self.damaged]
         return tuple(file for file in damaged if cluster_id in (None, file.cluster_id))
 
     @property
     def damage(self) -> str | None:
-        """A sentence about what is left out; None if nothing is."""
+        """A sentence about what is left out, or None."""
         if not self.damaged:
             return None
         (path, why), more = next(iter(self.damaged.items())), len(self.damaged) - 1
@@ -169,8 +172,7 @@ class HistoryTable:
         return map(HistoryFile, *columns)
 
     def uris(self, files: Iterable[HistoryFile]) -> list[str]:
-        """The files as Spark takes them. Their last folder is ``day=2026-11-23``; the files
-        themselves don't have this column."""
+        """The files as Spark takes them: without the column ``day``, which is in their path."""
         return [uri_for_spark(f"{self.place.rstrip('/')}/{file.path}") for file in files]
 
     def query(self, sql: str) -> pa.Table:
@@ -339,7 +341,6 @@ class HistoryTable:
             self._table.update_incremental()
 
     def drop(self, days: Collection[str], cluster_id: str) -> None:
-        """Drops all rows of a cluster and these days."""
         with errors_explained(self.place):
             files = [file for file in self._all_files() if file.day in days]
             predicate = f"day IN ({', '.join(map(quoted, sorted(days)))})"
@@ -357,21 +358,16 @@ class HistoryTable:
         to them for so long; deltalake doesn't list them."""
         with errors_explained(self.place):
             self._table.vacuum(grace_h, dry_run=False, enforce_retention_duration=False)
-            if not is_remote(self.place):
-                _remove_unfinished(Path(self.place), now_ms() - grace_h * HOUR_MS)
-
-
-def _remove_unfinished(folder: Path, before_ms: int) -> None:
-    """``before_ms``: only those that nobody has written to since, in epoch milliseconds."""
-    for unfinished in folder.glob("day=*/*.parquet#*"):
-        with suppress(FileNotFoundError):  # another process looks after the table, too
-            if unfinished.stat().st_mtime * 1000 < before_ms:
-                unfinished.unlink()
+            if is_remote(self.place):
+                return
+            for unfinished in Path(self.place).glob("day=*/*.parquet#*"):
+                with suppress(FileNotFoundError):  # another process looks after the table, too
+                    if unfinished.stat().st_mtime * 1000 < now_ms() - grace_h * HOUR_MS:
+                        unfinished.unlink()
 
 
 @contextmanager
 def _removed_on_error(files: pafs.FileSystem, path: str) -> Iterator[None]:
-    """Removes a file that no commit will name."""
     try:
         yield
     except Exception:
@@ -380,31 +376,7 @@ def _removed_on_error(files: pafs.FileSystem, path: str) -> Iterator[None]:
         raise
 
 
-def _refuse_another_schema(table: DeltaTable, place: str) -> None:
-    """Raises `HistoryUnavailable` if the table has other columns than this version's, because this
-    version would misread it."""
-    if {field.name for field in table.schema().fields} != set(SCHEMA.names):
-        raise HistoryUnavailable(
-            f"the history in {place} was begun by a version of retentiond with other columns; run "
-            "that version, or move the history away to begin a new one",
-            kind="another schema",
-        )
-
-
-def _create(place: str | Path) -> DeltaTable:
-    """Creates the table if it doesn't exist."""
-    return DeltaTable.create(
-        str(place),
-        SCHEMA,
-        mode="ignore",
-        partition_by="day",
-        configuration=TABLE_SETTINGS,
-        storage_options=store_options(str(place)),
-    )
-
-
 def _naming_entry(cluster_id: str, entry: int) -> CommitProperties:
-    """The properties of a commit that names the cluster's last entry."""
     return CommitProperties(app_transactions=[Transaction(cluster_id, entry)])
 
 

@@ -27,30 +27,25 @@ from retentiond.config.config import History
 from retentiond.errors import HistoryUnavailable
 from retentiond.formatting import HOUR_MS
 from retentiond.history.entries import day_of
-from retentiond.history.packing import FILE_SCHEMA
 from retentiond.history.place import shown
-from retentiond.history.schema import COLUMNS, ENTRY_COLUMNS, RowKind
+from retentiond.history.schema import COLUMNS, ENTRY_COLUMNS, FILE_SCHEMA, RowKind
 from retentiond.history.table import HistoryFile, HistoryTable, quoted
 
-SLICE_ROWS = 256 * 1024
-"""How many rows are sorted at a time."""
+SLICE_ROWS = 256 * 1024  # are sorted at a time
 
 SMALL_FILES = 24
 """Today's files of a single entry are merged once there are so many."""
 
-READERS_GRACE_H = 1
-"""How long a replaced file is kept for readers."""
+READERS_GRACE_H = 1  # a replaced file stays for those who read it
 
 MERGE_TIMEOUT_S = 1800.0
-"""A merge that takes longer is ended."""
 
 
 Merge: TypeAlias = Callable[[HistoryTable, str, Sequence[HistoryFile]], None]
 
 
 class _Postponed(NamedTuple):
-    """A day that could not be merged. ``until_ms``: when it may be tried again, in monotonic
-    time."""
+    """A day that is not merged before ``until_ms``, in monotonic time."""
 
     until_ms: int
     error: HistoryUnavailable | None = None
@@ -67,7 +62,6 @@ class HistoryUpkeep:
 
     @property
     def problem(self) -> HistoryUnavailable | None:
-        """Why a day could not be merged when it was tried last, or None."""
         errors = (each.error for _, each in sorted(self._postponed.items()))
         return next(filter(None, errors), None)
 
@@ -139,8 +133,8 @@ def drop_old_days(table: HistoryTable, cluster_id: str, settings: History, at_ms
 
 
 class Slice(NamedTuple):
-    """Rows that are sorted together: rows of one kind, from one topic and partition to another,
-    both included. ``first`` and ``last`` are None for a kind that has no topics."""
+    """Rows that are sorted together: of one kind, from one topic and partition to another, both
+    included; None for a kind without topics."""
 
     kind: str
     first: tuple[str, int] | None
@@ -220,7 +214,13 @@ def merge(table: HistoryTable, cluster_id: str, files: Sequence[HistoryFile]) ->
 def _sorted_rows(table: HistoryTable, where: str) -> Iterator[pa.Table]:
     """The rows, some row groups at a time, sorted by kind, topic, partition, group and entry."""
     for part in list(_slices(table, where)):
-        rows = table.query(_query(part, where))
+        of_kind = COLUMNS[RowKind(part.kind)]
+        columns = ", ".join(f'"{name}"' for name in (*ENTRY_COLUMNS, *of_kind))
+        order = [f'"{name}"' for name in ("topic", "partition", "group") if name in of_kind]
+        rows = table.query(
+            f"SELECT {columns} FROM history WHERE {where} AND {part.sql}"
+            f" ORDER BY {', '.join([*order, 'entry'])}"
+        )
         yield pa.Table.from_arrays(
             [
                 rows[field.name].cast(field.type)
@@ -230,16 +230,6 @@ def _sorted_rows(table: HistoryTable, where: str) -> Iterator[pa.Table]:
             ],
             schema=FILE_SCHEMA,
         )
-
-
-def _query(part: Slice, where: str) -> str:
-    columns_of_kind = COLUMNS[RowKind(part.kind)]
-    columns = ", ".join(f'"{name}"' for name in (*ENTRY_COLUMNS, *columns_of_kind))
-    order = [f'"{name}"' for name in ("topic", "partition", "group") if name in columns_of_kind]
-    return (
-        f"SELECT {columns} FROM history WHERE {where} AND {part.sql}"
-        f" ORDER BY {', '.join([*order, 'entry'])}"
-    )
 
 
 def _slices(table: HistoryTable, where: str) -> Iterator[Slice]:

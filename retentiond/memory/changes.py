@@ -10,24 +10,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from retentiond.formatting import DAY_MS
-from retentiond.memory.readers import (
-    Readers,
-    flags,
-)
-from retentiond.memory.remembered import KnownTopic, Remembered, are_forgotten
-from retentiond.memory.seen import (
-    Rows,
-    by_topic,
-    failed,
-    listed,
-    seen,
-)
-from retentiond.memory.topics import (
+from retentiond.memory.readers import Readers, flags
+from retentiond.memory.remembered import (
+    KnownTopic,
+    Remembered,
+    are_forgotten,
     gone_ms,
     gone_topics,
     group_and_topic,
     known_topics,
 )
+from retentiond.memory.seen import Rows, by_topic, failed, listed, seen
 from retentiond.snapshot import NOWHERE, Flags, Snapshot, current, where
 
 DROP_AFTER_MS = DAY_MS
@@ -86,7 +79,6 @@ class Changes:
         return any(map(len, (self.absent, self.still_absent, self.gone_ms)))
 
     def applied(self, readers: Readers) -> Readers:
-        """The readers with these changes."""
         if self.void_topics:
             readers = readers.without_commits(readers.are_on(self.void_topics))
         readers = written(readers, self.new, self.renewed)

@@ -61,11 +61,6 @@ class GroupOnTopic(NamedTuple):
     def key(self) -> str:
         return _SEPARATOR.join((self.topic, self.group_id, str(int(self.is_external))))
 
-    @classmethod
-    def of_key(cls, key: str) -> Self:
-        topic, name = key.split(_SEPARATOR, 1)
-        return cls(name[:-2], topic, name[-1] == "1")
-
 
 @dataclass(frozen=True, slots=True)
 class RememberedReader:
@@ -88,9 +83,6 @@ class RememberedReader:
     absent_ms: int = 0
     seen_at_ms: int | None = None
     stale: frozenset[int] = frozenset()
-
-    def stale_offsets(self) -> dict[int, int]:
-        return {at: self.offsets[at] for at in sorted(self.stale)}
 
 
 class Commits(NamedTuple):
@@ -183,7 +175,7 @@ class Readers:
 
     @cached_property
     def keys(self) -> pa.Array:
-        """A name for each row, `GroupOnTopic.key`."""
+        """`GroupOnTopic.key` of each row."""
         is_external = pc.if_else(self.column("is_external"), "1", "0")
         names = (self.column("topic"), self.column("group"), is_external)
         return pc.binary_join_element_wise(*names, _SEPARATOR)
@@ -265,7 +257,7 @@ class Readers:
 
     @cached_property
     def _parts(self) -> Mapping[str, slice]:
-        """Where the rows of each topic are."""
+        """The rows of each topic."""
         runs = pc.run_end_encode(self.column("topic"))
         begin, parts = 0, {}
         for topic, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
@@ -292,7 +284,6 @@ class Readers:
         return is_meant
 
     def are_on(self, topics: Collection[str]) -> Flags:
-        """Which rows are of those topics."""
         value_set = pa.array(topics, pa.string())
         return flags(pc.is_in(self.column("topic"), value_set=value_set))
 
@@ -325,12 +316,10 @@ class Readers:
         return Readers(self.table.set_column(at, READERS.field(name), values))
 
     def by_name(self) -> dict[GroupOnTopic, RememberedReader]:
-        """All rows as objects."""
         return {GroupOnTopic(row["group"], row["topic"], row["is_external"]): _reader(row)
                 for row in self.table.to_pylist()}  # fmt: skip
 
     def some(self, readers: Iterable[GroupOnTopic]) -> dict[GroupOnTopic, RememberedReader]:
-        """Those that are here."""
         at = self.rows_of(keys_of(readers))
         return Readers(self.table.take(pa.array(np.unique(at[at != NOWHERE])))).by_name()
 

@@ -24,7 +24,7 @@ from retentiond.memory.readers import (
     flags,
     keys_of,
 )
-from retentiond.memory.topics import group_and_topic
+from retentiond.memory.remembered import group_and_topic
 from retentiond.snapshot import (
     ABSENT,
     NOWHERE,
@@ -254,7 +254,6 @@ def may_read(snapshot: Snapshot) -> Integers:
 
 
 def readers_of_other_topics(snapshot: Snapshot) -> list[GroupOnTopic]:
-    """Readers of topics that are not in the reading."""
     return [
         GroupOnTopic(group, topic)
         for group, topics in snapshot.other_topics.items()

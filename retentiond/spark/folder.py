@@ -63,16 +63,12 @@ def _remove_abandoned(parent: Path) -> None:
     with contextlib.suppress(OSError):
         for found in parent.glob(f"{PREFIX}*{SUFFIX}"):
             with contextlib.suppress(OSError):  # another process was quicker
-                _remove_if_abandoned(found)
-
-
-def _remove_if_abandoned(found: Path) -> None:
-    folder = os.open(found, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        status = os.fstat(folder)
-        if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) != 0o700:
-            return  # somebody else's
-        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(found, ignore_errors=True)
-    finally:
-        os.close(folder)
+                folder = os.open(found, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+                try:
+                    status = os.fstat(folder)
+                    is_own = status.st_uid == os.geteuid()
+                    if is_own and stat.S_IMODE(status.st_mode) == 0o700:
+                        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        shutil.rmtree(found, ignore_errors=True)
+                finally:
+                    os.close(folder)

@@ -17,7 +17,6 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -30,23 +29,23 @@ from pyspark.serializers import UTF8Deserializer, read_int
 from pyspark.sql import SparkSession
 
 from retentiond.errors import SparkUnavailable
-from retentiond.spark.environment import heeded_variables, say_wrong
-from retentiond.spark.folder import JvmFolder
-from retentiond.spark.java_options import (
+from retentiond.spark.environment import (
     DEFAULT_OPTIONS,
     JAVA_OPTIONS,
     OTHER_VARIABLES,
     argument_file,
     has_name,
+    heeded_variables,
     java_arguments,
+    say_wrong,
     user_name,
     without_variables,
 )
+from retentiond.spark.folder import JvmFolder
 
 PYSPARK = Path(pyspark.__file__).parent
 
-EXIT_S = 3.0
-"""A JVM that has nothing to do at its end takes far less."""
+EXIT_S = 3.0  # a JVM that has nothing to do takes far less
 
 HARMLESS_LINES = (
     "WARNING: Using incubator",
@@ -63,20 +62,18 @@ HARMLESS_LINES = (
 it was."""
 
 CONNECTION_FILE = "connection"
-"""Name of the file that says where the JVM listens; PySpark's own way of being told."""
+"""Says where the JVM listens; PySpark's own way of being told."""
 
-POLL_S = 0.05
-"""How often it is looked for."""
+POLL_S = 0.05  # how often it is looked for
 
-LAST_OUTPUT_S = 1.0
-"""How long the last words of a JVM that has ended may take to arrive."""
+LAST_OUTPUT_S = 1.0  # for the last words of a JVM that has ended
 
 DRIVER_HOST = "spark.driver.host"
 
 SOCKET_DIR = "spark.python.unix.domain.socket.dir"
 
 SOCKET_NAME_LENGTH = 43
-"""How long the names are of the sockets that Spark makes in a folder."""
+"""Of the sockets that Spark makes in a folder."""
 
 LONGEST_SOCKET_PATH = 103
 """Linux takes 107 characters, macOS 103."""
@@ -129,9 +126,10 @@ class Jvm:
             target=self._listen, args=(reading,), name="spark-jvm", daemon=True
         )
         self._listener.start()
+        home = os.environ.get("SPARK_HOME") or environment.get("SPARK_HOME")
         try:
             submit = [
-                *(f"{_spark_home(environment)}/bin/spark-submit", "--load-spark-defaults"),
+                *(f"{home or PYSPARK}/bin/spark-submit", "--load-spark-defaults"),
                 *("--properties-file", self._written_settings(conf)),
                 *shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell")),
             ]
@@ -139,7 +137,9 @@ class Jvm:
                 submit,
                 env={
                     **FEW_ARENAS,
-                    **_own_address(conf),
+                    # Before Spark reads the driver's host it looks up this machine's name, which
+                    # a container's may have no address for.
+                    **({"SPARK_LOCAL_IP": conf[DRIVER_HOST]} if DRIVER_HOST in conf else {}),
                     **environment,
                     **without_variables(os.environ),
                     "SPARK_CONNECT_MODE": "0",
@@ -152,7 +152,7 @@ class Jvm:
             )
         except (OSError, ValueError) as error:
             os.close(writing)
-            self._remove_folder()
+            self._owned.remove()
             raise self._not_started(error) from error
         os.close(writing)
 
@@ -176,7 +176,7 @@ class Jvm:
         SparkContext._ensure_initialized(gateway=self._gateway)
         # Nothing here uses accumulators, and their server shows a traceback when the JVM goes.
         for server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
-            server.handle_error = _pass_over  # type: ignore[assignment,method-assign]  # on purpose
+            server.handle_error = lambda *_: None  # type: ignore[method-assign]  # on purpose
 
     def _where_it_listens(self) -> tuple[int, str]:
         """Port and secret. Raises EOFError where it ends before it says so."""
@@ -201,16 +201,16 @@ class Jvm:
         is_short = len(str(self._folder)) + SOCKET_NAME_LENGTH <= LONGEST_SOCKET_PATH
         sockets = {} if is_short else {SOCKET_DIR: "/tmp"}
         settings = {**sockets, **conf, DEFAULT_OPTIONS: "", JAVA_OPTIONS: shlex.quote(f"@{file}")}
-        return self._written(SETTINGS, "".join(starmap(_property, settings.items())))
+        return self._written(
+            SETTINGS,
+            "".join((f"{_escaped(name)}={_escaped(value)}\n" for name, value in settings.items())),
+        )
 
     def _written(self, name: str, text: str) -> str:
         file = self._folder / name
         file.touch(0o600)
         file.write_text(text, "utf-8")
         return str(file)
-
-    def _remove_folder(self) -> None:
-        self._owned.remove()
 
     def _not_started(self, error: Exception) -> SparkUnavailable:
         named = (*OTHER_VARIABLES, *heeded_variables(os.environ))
@@ -241,7 +241,6 @@ class Jvm:
 
     @property
     def last_words(self) -> str:
-        """The last line that it wrote, or ""."""
         return self._said[-1] if self._said else ""
 
     def kill(self) -> None:
@@ -253,7 +252,7 @@ class Jvm:
         """Kills it, and leaves nothing of it on disk; for a process that is about to end."""
         self.kill()
         self.exit_code_within(self._exit_s)
-        self._remove_folder()
+        self._owned.remove()
 
     def end(self) -> None:
         """Ends it, whatever state it is in, and lets PySpark start another. Whoever comes second
@@ -274,7 +273,7 @@ class Jvm:
             except subprocess.TimeoutExpired:
                 self.kill()
                 self._process.wait()
-            self._remove_folder()
+            self._owned.remove()
             if self.is_pysparks:
                 _forget()
             self._has_ended = True
@@ -288,27 +287,9 @@ class Jvm:
                     structlog.get_logger().debug("spark.jvm", said=text)
 
 
-def _pass_over(*_: object) -> None:
-    """A handler of errors that does nothing."""
-
-
-def _own_address(conf: Mapping[str, str]) -> dict[str, str]:
-    """Before Spark reads the driver's host it looks up this machine's name, which a container's
-    may have no address for."""
-    return {"SPARK_LOCAL_IP": conf[DRIVER_HOST]} if DRIVER_HOST in conf else {}
-
-
-def _spark_home(environment: Mapping[str, str]) -> str:
-    return os.environ.get("SPARK_HOME") or environment.get("SPARK_HOME") or str(PYSPARK)
-
-
-def _property(name: str, value: str) -> str:
-    """A line of a Java properties file."""
-    return f"{_escaped(name)}={_escaped(value)}\n"
-
-
 def _escaped(text: str) -> str:
-    """Every character that means something there, or might, as the number of its UTF-16 unit."""
+    """For a file of Java's properties: every character that means something there, or might, as the
+    number of its UTF-16 unit."""
     units = memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H")
     return "".join(
         chr(unit)
@@ -320,7 +301,6 @@ def _escaped(text: str) -> str:
 
 @contextmanager
 def _environment(more: Mapping[str, str]) -> Iterator[None]:
-    """This process's variables with those that are not set, for as long."""
     added = {name: value for name, value in more.items() if name not in os.environ}
     os.environ.update(added)
     try:

@@ -28,33 +28,27 @@ from retentiond.spark.jvm import EXIT_S, Jvm
 from retentiond.spark.tuning import APPLICATION, LOOPBACK, SMALL_JOBS, hide_pandas, show_pandas
 
 WORKER_PYTHON = "spark.pyspark.python"
-"""The interpreter of Spark's workers, for what they do in Python."""
 
 CONNECT_SCHEME = "sc://"
-"""How the address of a Spark Connect server begins."""
 
-SERVER_ANSWER_S = 5.0
-"""How long the server may take to accept a connection."""
+SERVER_ANSWER_S = 5.0  # to accept a connection
 
 CONNECT_RETRIES = 4
-"""How often a request to the server is tried again: after 0.05, 0.2, 0.8 and 3.2 s."""
+"""After 0.05, 0.2, 0.8 and 3.2 s."""
 
-STOP_S = 2.0
-"""How long `SparkSessions.stop` waits for a session that is just being made, or at work."""
+STOP_S = 2.0  # `stop` waits so long for a session that is just being made, or at work
 
 STOPPED_MEANWHILE = "Spark was stopped meanwhile"
 
 TIMEOUT_S = 120.0
-"""The default of `SparkSessions`."""
 
 ANSWER_S = 10.0
-"""How long a session that does nothing may take to answer; then it is replaced."""
+"""For a session that does nothing; then it is replaced."""
 
 JVM_DEATH_S = 1.0
 """How long after a failed plan its JVM may turn out to have died."""
 
 JAVA_CAUSE = "Caused by: "
-"""How such a line of Java's begins."""
 
 SPARK_FAILURES = (PySparkException, Py4JError, OSError)
 """What Spark raises when it is Spark that doesn't work."""
@@ -229,7 +223,10 @@ class SparkSessions:
             if self._jvm is None:
                 self._jvm = self._launched()
             self._jvm.connect()
-            return _configured(SparkSession.builder.master(self._master), self._settings)
+            builder = SparkSession.builder.master(self._master)
+            for name, value in self._settings.items():
+                builder = builder.config(name, value)
+            return builder.getOrCreate()
         except SPARK_FAILURES as error:
             said = "" if self._master.startswith(CONNECT_SCHEME) else say_variables(os.environ)
             unavailable = SparkUnavailable(
@@ -254,7 +251,6 @@ class SparkSessions:
 
     @property
     def _settings(self) -> dict[str, str]:
-        """The settings of a driver of its own."""
         local = LOOPBACK if self._is_local else {}
         return {**SMALL_JOBS, **APPLICATION, **self._driver, **local, **self._conf}
 
@@ -281,12 +277,6 @@ class SparkSessions:
             words = self._jvm.last_words if self._jvm else ""
             return words or f"Spark's JVM ended before it could be asked ({type(error).__name__})"
         return _in_one_line(text) or repr(error)
-
-
-def _configured(builder: SparkSession.Builder, conf: Mapping[str, str]) -> SparkSession:
-    for name, value in conf.items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate()
 
 
 def _connected(url: str) -> SparkSession:

@@ -23,7 +23,7 @@ from types import ModuleType
 
 import pyspark
 
-from retentiond.spark.java_options import JAVA_OPTIONS
+from retentiond.spark.environment import JAVA_OPTIONS
 from retentiond.spark.jvm import DRIVER_HOST, PYSPARK
 
 SMALL_JOBS = {
@@ -168,6 +168,5 @@ def hide_pandas() -> None:
 
 
 def show_pandas() -> None:
-    """Undoes `hide_pandas`."""
     if _HIDDEN in sys.meta_path:
         sys.meta_path.remove(_HIDDEN)

@@ -94,7 +94,7 @@ class Audit:
 
     @classmethod
     def open(cls, state_dir: Path) -> Self:
-        """Creates the log if there is none. The caller holds the `state_lock`."""
+        """The caller holds the `state_lock`."""
         return cls(state_dir, open_for_writing(state_dir))
 
     def close(self) -> None:
@@ -136,7 +136,9 @@ class Audit:
         evidence_at_ms: int,
     ) -> None:
         with self._transaction() as connection:
-            group_lists = _GroupLists(connection)
+            # By identity, which the batch keeps: comparing long lists would take longer.
+            lists = {id(each.evidence.groups): each.evidence.groups for each in batch}
+            list_ids = {key: _list_id(connection, groups) for key, groups in lists.items()}
             connection.executemany(
                 _INTEND,
                 [
@@ -145,7 +147,7 @@ class Audit:
                         "cycle_id": cycle_id,
                         "evidence_at_ms": evidence_at_ms,
                         "requested_at_ms": requested_at_ms,
-                        "group_list": group_lists.id_of(each.evidence.groups),
+                        "group_list": list_ids[id(each.evidence.groups)],
                         "committed_offsets": json.dumps(each.evidence.committed_offsets),
                         # The approved values win over the plan's.
                         "topic": each.topic,
@@ -187,26 +189,21 @@ class Audit:
                 )
 
     def record_predicted(self, cycle_id: str, rows: Sequence[PlanRow]) -> None:
-        """Records how many bytes a cycle's deletions are predicted to free."""
-        if rows:
+        values = [
+            {name: getattr(row, name) for name in _KNOWN_LATER}
+            | {"cycle_id": cycle_id, "topic": row.topic, "partition": row.partition}
+            for row in rows
+        ]
+        if values:
             with self._transaction() as connection:
-                connection.executemany(
-                    _PREDICTED,
-                    [
-                        {name: getattr(row, name) for name in _KNOWN_LATER}
-                        | {"cycle_id": cycle_id, "topic": row.topic, "partition": row.partition}
-                        for row in rows
-                    ],
-                )
+                connection.executemany(_PREDICTED, values)
 
     def record_freed(self, freed: Sequence[Freed]) -> None:
-        """Records how many bytes deletions have freed on disk. A recorded figure stays."""
+        """A recorded figure stays."""
         if freed:
             with self._transaction() as connection:
-                connection.executemany(
-                    _FREED,
-                    [{**each.at._asdict(), **each._asdict()} for each in freed],
-                )
+                rows = [{**each.at._asdict(), **each._asdict()} for each in freed]
+                connection.executemany(_FREED, rows)
 
     def unsettled(self, cluster_id: str) -> tuple[UnprovenDeletion, ...]:
         with self._connection_lock:
@@ -228,8 +225,8 @@ class Audit:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that is on disk afterwards as a whole, or not at all, in files that still
-        have their names."""
+        """It is on disk afterwards as a whole, or not at all, in files that still have their
+        names."""
         with self._connection_lock:
             try:
                 self._check_files()
@@ -264,22 +261,12 @@ class Audit:
             )
 
 
-class _GroupLists:
-    """Ids of the lists of groups in the evidence of one batch, which keeps them alive. A list is
-    stored once."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-        self._ids: dict[int, int] = {}  # by identity: comparing long lists would take longer
-
-    def id_of(self, groups: Sequence[tuple[str, GroupKind]]) -> int:
-        key = id(groups)
-        if key not in self._ids:
-            listed = json.dumps(groups)
-            self._connection.execute(
-                "INSERT INTO group_lists (groups) VALUES (?) ON CONFLICT DO NOTHING", (listed,)
-            )
-            ((self._ids[key],),) = self._connection.execute(
-                "SELECT id FROM group_lists WHERE groups = ?", (listed,)
-            ).fetchall()
-        return self._ids[key]
+def _list_id(connection: sqlite3.Connection, groups: Sequence[tuple[str, GroupKind]]) -> int:
+    """The id of the list in the evidence. A list is stored once."""
+    listed = json.dumps(groups)
+    connection.execute(
+        "INSERT INTO group_lists (groups) VALUES (?) ON CONFLICT DO NOTHING", (listed,)
+    )
+    query = "SELECT id FROM group_lists WHERE groups = ?"
+    ((list_id,),) = connection.execute(query, (listed,)).fetchall()
+    return int(list_id)

@@ -28,11 +28,9 @@ from retentiond.state.audit_records import DeletionRecord
 from retentiond.state.state_dir import connect
 
 READ_TIMEOUT_S = 0.25
-"""How long reading the figures may take."""
 
 STEPS_BETWEEN_CHECKS = 1000
-"""How often the timeout is checked, in steps of SQLite's virtual machine, which takes a million of
-them in some 10 ms."""
+"""Steps of SQLite's virtual machine, which takes a million of them in some 10 ms."""
 
 BY_DAY = f"""
 SELECT
@@ -47,8 +45,7 @@ ORDER BY day
 
 
 class DeletedInDay(NamedTuple):
-    """``day_ms``: when the day began, in UTC. ``freed_bytes``: freed on the disks of all replicas,
-    as far as it is known yet."""
+    """``day_ms``: when the day began, in UTC. ``freed_bytes``: as far as it is known yet."""
 
     day_ms: int
     records: int
@@ -59,10 +56,7 @@ def deleted_by_day(
     state_dir: Path, topic: str, now_ms: int, days: int, *, timeout_s: float = READ_TIMEOUT_S
 ) -> tuple[DeletedInDay, ...] | None:
     """What was deleted from a topic on each of the last ``days``, today included; only days with a
-    deletion.
-
-    None if the log can't be read, or not within ``timeout_s``.
-    """
+    deletion. None if the log can't be read, or not within ``timeout_s``."""
     today = now_ms // DAY_MS
     since_ms, last_ms = (today + 1 - days) * DAY_MS, (today + 1) * DAY_MS - 1
     values = {"topic": topic, "since_ms": since_ms, "last_ms": last_ms}

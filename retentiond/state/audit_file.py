@@ -138,15 +138,16 @@ _OLDEST = "SELECT planned_at_ms FROM cycles ORDER BY observed_ms LIMIT 1"
 
 
 def open_for_writing(state_dir: Path) -> sqlite3.Connection:
-    """The connection of the only writer. The caller sees to it that one thread at a time uses it.
-
-    Creates the file if there is none. Raises `StateError` if the file is damaged, of another
-    version or unusable.
-    """
+    """The connection of the only writer, for one thread at a time. Creates the file if there is
+    none. Raises `StateError` if the file is damaged, of another version or unusable."""
     path = state_dir / AUDIT_NAME
     try:
         if not path.exists():
-            _create(path)
+            leftover = path.with_name(f"{path.name}-wal")
+            if leftover.exists():  # SQLite would replay it into the new file
+                raise damaged(path, f"it is missing, and its {leftover.name} is there")
+            with created(path, SCHEMA, SCHEMA_VERSION):
+                pass
         connection = connect(path)
         try:
             _refuse_damaged(connection, path)
@@ -160,8 +161,7 @@ def open_for_writing(state_dir: Path) -> sqlite3.Connection:
 
 @contextmanager
 def opened_for_reading(state_dir: Path) -> Iterator[sqlite3.Connection]:
-    """The audit log, for a block that only reads it. Raises `StateError` if there is none, or if it
-    can't be read."""
+    """Raises `StateError` if there is no audit log, or if it can't be read."""
     path = state_dir / AUDIT_NAME
     if not path.exists():
         raise StateError(
@@ -178,7 +178,7 @@ def opened_for_reading(state_dir: Path) -> Iterator[sqlite3.Connection]:
 
 
 def log_bytes(state_dir: Path) -> int:
-    """The size of the audit log on disk, with its write-ahead log; 0 if there is none."""
+    """With its write-ahead log; 0 if there is none."""
     path = state_dir / AUDIT_NAME
     sizes = 0
     for part in (path, path.with_name(f"{path.name}-wal")):
@@ -203,7 +203,6 @@ def oldest_entry_s(state_dir: Path) -> float | None:
 
 
 def check_schema(connection: sqlite3.Connection, path: Path) -> None:
-    """Raises `StateError` if the log has a schema of another version."""
     version = version_of(connection)
     if version > SCHEMA_VERSION:
         raise StateError(
@@ -224,7 +223,6 @@ def check_schema(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def unusable(path: Path, cause: Exception) -> StateError:
-    """An error that tells the operator what a failure of SQLite or the file system means."""
     code = getattr(cause, "sqlite_errorcode", None)
     is_damaged = code is not None and code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
     if is_damaged or "Could not decode" in str(cause):  # Python's own error has no code
@@ -239,14 +237,6 @@ def damaged(path: Path, cause: object) -> StateError:
     return StateError(
         f"the audit log {path} is damaged ({cause}); restore it, or move it away to begin a new one"
     )
-
-
-def _create(path: Path) -> None:
-    leftover = path.with_name(f"{path.name}-wal")
-    if leftover.exists():  # SQLite would replay it into the new file
-        raise damaged(path, f"it is missing, and its {leftover.name} is there")
-    with created(path, SCHEMA, SCHEMA_VERSION):
-        pass
 
 
 def _refuse_damaged(connection: sqlite3.Connection, path: Path) -> None:

@@ -25,14 +25,11 @@ from retentiond.clock import Uptime, elapsed_ms
 SMALL_LOG_BYTES = 64 * 1024 * 1024
 """A log up to this size keeps its free pages."""
 
-BEFORE_ALL_MS = -1
-"""Earlier than every entry."""
+BEFORE_ALL_MS = -1  # earlier than every entry
 
-STEP_ROWS = 500
-"""How many rows a step removes."""
+STEP_ROWS = 500  # are removed in a step
 
-STEP_PAGES = 500
-"""How many free pages, of 4 KiB each, a step gives back."""
+STEP_PAGES = 500  # of 4 KiB are given back in a step
 
 PRUNING_S = 5.0
 """How long pruning goes on after a cycle at most, unless a tenth of the interval is shorter."""
@@ -83,7 +80,8 @@ def prune_step(
     ``keep_ms`` and ``max_bytes``: None is no limit."""
     at_ms = observed_ms(connection, now)
     old_ms = BEFORE_ALL_MS if keep_ms is None else at_ms - keep_ms
-    is_too_large = max_bytes is not None and _used_bytes(connection) > max_bytes
+    pages, free, page_bytes = _pages(connection)
+    is_too_large = max_bytes is not None and (pages - free) * page_bytes > max_bytes
     until_ms, left, lists = at_ms if is_too_large else old_ms, STEP_ROWS, set[int]()
     for (cycle_id,) in connection.execute(_OLD_CYCLES, (until_ms, STEP_ROWS)).fetchall():
         dropped = connection.execute(_DROP_DELETIONS, (cycle_id, left)).fetchall()
@@ -104,11 +102,6 @@ def _pages(connection: sqlite3.Connection) -> tuple[int, int, int]:
     ((free,),) = connection.execute("PRAGMA freelist_count").fetchall()
     ((page_bytes,),) = connection.execute("PRAGMA page_size").fetchall()
     return pages, free, page_bytes
-
-
-def _used_bytes(connection: sqlite3.Connection) -> int:
-    pages, free, page_bytes = _pages(connection)
-    return (pages - free) * page_bytes
 
 
 def _give_pages_back(connection: sqlite3.Connection) -> bool:

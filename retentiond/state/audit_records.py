@@ -35,7 +35,7 @@ PAGE_ROWS = 1000
 
 @dataclass(frozen=True, slots=True)
 class CycleRecord:
-    """One cycle. Until it has finished, ``finished_at_ms`` and ``result`` are None."""
+    """Until it has finished, ``finished_at_ms`` and ``result`` are None."""
 
     cycle_id: str
     cluster_id: str
@@ -93,7 +93,6 @@ class DeletionFilter:
     outcome: Outcome | None = None
 
     def has_time(self, at_ms: int) -> bool:
-        """Whether this time, in epoch milliseconds, is one of those to read."""
         is_late_enough = self.since_ms is None or self.since_ms <= at_ms
         return is_late_enough and (self.until_ms is None or at_ms < self.until_ms)
 
@@ -112,8 +111,7 @@ _CONDITIONS = {
 def read_deletions(
     state_dir: Path, wanted: DeletionFilter = EVERYTHING
 ) -> Iterator[DeletionRecord]:
-    """The deletions, oldest first. Raises `StateError` if there is no audit log, or if it can't be
-    read."""
+    """Oldest first. Raises `StateError` if there is no audit log, or if it can't be read."""
     values = {name: value for name, value in asdict(wanted).items() if value is not None}
     conditions = " AND ".join(_CONDITIONS[name] for name in values)
     query = f"""
@@ -135,20 +133,13 @@ def _deletion(stored: sqlite3.Row) -> DeletionRecord:
         name: bool(stored[name]) if said.type.storage is Storage.FLAG else stored[name]
         for name, said in AUDITED
     }
+    groups = tuple((name, GroupKind(kind)) for name, kind in json.loads(stored["listed_groups"]))
     return DeletionRecord(
         id=stored["id"],
         cycle_id=stored["cycle_id"],
         cluster_id=stored["cluster_id"],
         row=PlanRow(**row_fields, verdict=Verdict.DELETE, reason=Reason.CONSUMED),
-        evidence=tuple(
-            CommitEvidence(
-                tuple(
-                    (group_id, GroupKind(kind))
-                    for group_id, kind in json.loads(stored["listed_groups"])
-                ),
-                tuple(json.loads(stored["committed_offsets"])),
-            )
-        ),
+        evidence=tuple(CommitEvidence(groups, tuple(json.loads(stored["committed_offsets"])))),
         evidence_at_ms=stored["evidence_at_ms"],
         requested_at_ms=stored["requested_at_ms"],
         outcome=None if stored["outcome"] is None else Outcome(stored["outcome"]),
@@ -166,7 +157,7 @@ def cycle_record(
     failure: Exception | None = None,
 ) -> CycleRecord:
     """The record of a cycle: before its first deletion is requested, and once no more outcomes can
-    become known in it (``finished_at_ms``). ``failure``: the error that ended it early."""
+    become known in it (``finished_at_ms``). ``failure``: what ended it early."""
     verdicts = Counter(row.verdict for row in plan.rows)
     counts = Counter(each.outcome for each in outcomes)
     ours = {each.topic_partition for each in outcomes if each.is_ours}

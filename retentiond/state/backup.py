@@ -40,7 +40,10 @@ def back_up(state_dir: Path, to: Path) -> tuple[str, ...]:
         unfinished.mkdir(mode=0o700, parents=True)
         for name in names:
             _copy(state_dir / name, unfinished / name)
-        write_pause(unfinished, _pause())
+        action = action_now("pause", None, "")
+        at = rfc3339(action.at_ms)
+        reason = f"restored from the backup of {at}, look before you resume"
+        write_pause(unfinished, Pause(reason, at, action.operator))
         for copy in unfinished.iterdir():
             copy.chmod(0o600)
         sync(unfinished)
@@ -50,12 +53,6 @@ def back_up(state_dir: Path, to: Path) -> tuple[str, ...]:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise StateError(f"{state_dir} can't be copied to {to}: {error}") from error
     return (*names, "paused")
-
-
-def _pause() -> Pause:
-    action = action_now("pause", None, "")
-    at = rfc3339(action.at_ms)
-    return Pause(f"restored from the backup of {at}, look before you resume", at, action.operator)
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -84,7 +84,7 @@ class GroupMemory:
         self._connection.close()
 
     def recall(self) -> Remembered:
-        """The memory. The file is read again only if it may have changed since the last time."""
+        """The file is read again only if it may have changed since the last time."""
         with _errors_translated(self._path):
             groups_file.check_files(self._path, self._files)
             remembered = self._read()
@@ -93,7 +93,6 @@ class GroupMemory:
         return replace(remembered, readers=self._with_unwritten(remembered.readers))
 
     def _read(self) -> Remembered:
-        """What the file says."""
         # Asked before the reading: if another process writes meanwhile, the next call reads it.
         version = self._version()
         if self._last_read is None or self._last_read[0] != version:
@@ -108,7 +107,7 @@ class GroupMemory:
         return written(readers, self._unwritten_new, self._unwritten_renewed)
 
     def _version(self) -> int:
-        """SQLite's data_version: it changes if another process writes."""
+        """It changes if another process writes."""
         ((version,),) = self._connection.execute("PRAGMA data_version").fetchall()
         return int(version)
 
@@ -191,7 +190,7 @@ class GroupMemory:
         return forgotten
 
     def accept_losses(self) -> tuple[str, ...]:
-        """Accepts that remembered groups were lost. Returns the sentences about the losses."""
+        """Returns the sentences about the losses."""
         with _errors_translated(self._path), self._transaction():
             rows = self._connection.execute("DELETE FROM losses RETURNING sentence").fetchall()
         return tuple(sentence for (sentence,) in rows)
@@ -261,7 +260,6 @@ class GroupMemory:
 
 @contextmanager
 def _errors_translated(path: Path) -> Iterator[None]:
-    """Turns errors of SQLite and of the file system into `StateError`."""
     try:
         yield
     except (OSError, sqlite3.Error, ValueError, KeyError, TypeError) as error:

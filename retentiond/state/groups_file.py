@@ -61,10 +61,8 @@ ACCEPT = "`retentiond groups accept` goes on without it"
 
 def open_for_writing(path: Path) -> sqlite3.Connection:
     """Opens the file for the holder of the state lock: creates a missing one, keeps a damaged one
-    aside, and rewrites one of the schema before.
-
-    Raises `StateError` for a file of another schema, `OSError` and `sqlite3.Error`.
-    """
+    aside, and rewrites one of the schema before. Raises `StateError` for a file of another schema,
+    `OSError` and `sqlite3.Error`."""
     if not path.exists():
         lost = loss_of_missing(path)
         _put_aside(path)  # SQLite would replay a leftover write-ahead log into the new file
@@ -90,10 +88,8 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
 
 
 def open_shared(path: Path) -> sqlite3.Connection:
-    """Opens a file that another process may be using. Neither creates nor repairs it.
-
-    Raises `StateError`, `OSError` and `sqlite3.Error`.
-    """
+    """Opens a file that another process may be using. Neither creates nor repairs it. Raises
+    `StateError`, `OSError` and `sqlite3.Error`."""
     if not path.exists():
         if loss_of_missing(path):
             raise StateError(
@@ -120,7 +116,7 @@ def open_shared(path: Path) -> sqlite3.Connection:
 
 
 def _rewrite(connection: sqlite3.Connection) -> None:
-    """Makes a file of the schema before one of this schema, in one transaction."""
+    """In one transaction."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         readers = groups_earlier.read_readers(connection)
@@ -137,7 +133,6 @@ def _rewrite(connection: sqlite3.Connection) -> None:
 
 
 def check_files(path: Path, files: DatabaseFiles) -> None:
-    """Raises `StateReplaced` if these are no longer the files that were opened."""
     if (lost := files.lost()) is not None:
         raise StateReplaced(
             f"the remembered groups in {path} were removed or replaced while they were in use "
@@ -149,22 +144,11 @@ def check_files(path: Path, files: DatabaseFiles) -> None:
 def loss_of_missing(path: Path) -> str | None:
     """Why the missing file is a loss; None if nothing was ever remembered."""
     leftovers = (f"{path.name}-wal", f"{path.name}.damaged-*")
-    if any(any(path.parent.glob(pattern)) for pattern in leftovers) or _has_recorded_cycles(
-        path.with_name(AUDIT_NAME)
-    ):
+    # A recorded cycle had groups to remember, and an unreadable log proves nothing.
+    cycles = _asked_of_audit(path, "SELECT 1 FROM cycles LIMIT 1")
+    if any(any(path.parent.glob(pattern)) for pattern in leftovers) or cycles != []:
         return f"the remembered groups are gone: {path} is missing; {ACCEPT}"
     return None
-
-
-def _has_recorded_cycles(audit: Path) -> bool:
-    """Whether a cycle has ever run, so that there were groups to remember."""
-    if not audit.exists():
-        return False
-    try:
-        with closing(connect(audit, read_only=True)) as connection:
-            return connection.execute("SELECT 1 FROM cycles LIMIT 1").fetchone() is not None
-    except sqlite3.Error:
-        return True  # an unreadable log proves nothing
 
 
 def check_version(connection: sqlite3.Connection, path: Path) -> None:
@@ -191,12 +175,12 @@ def with_cluster(remembered: Remembered, path: Path) -> Remembered:
 
 
 def cluster_of(connection: sqlite3.Connection, path: Path) -> str | None:
-    """The id of the file's cluster, without reading the groups."""
+    """Without reading the groups."""
     return read_cluster_id(connection) or _cluster_of_audit(path)
 
 
 def write_cluster(connection: sqlite3.Connection, cluster_id: str) -> None:
-    """Writes the id of the file's cluster, unless the file has one."""
+    """Unless the file has one."""
     connection.execute(
         "INSERT INTO cluster SELECT ? WHERE NOT EXISTS (SELECT 1 FROM cluster)", (cluster_id,)
     )
@@ -204,16 +188,21 @@ def write_cluster(connection: sqlite3.Connection, cluster_id: str) -> None:
 
 def _cluster_of_audit(path: Path) -> str | None:
     """The cluster of all cycles in the audit log; None if there are several, or none."""
+    clusters = _asked_of_audit(path, "SELECT DISTINCT cluster_id FROM cycles LIMIT 2") or []
+    return str(clusters[0]) if len(clusters) == 1 else None
+
+
+def _asked_of_audit(path: Path, query: str) -> list[object] | None:
+    """A column of the audit log beside the file ``path``; empty if there is no log, None if it
+    can't be read: its own writer reports what is wrong with it."""
     audit = path.with_name(AUDIT_NAME)
     if not audit.exists():
-        return None
+        return []
     try:
         with closing(connect(audit, read_only=True)) as connection:
-            query = "SELECT DISTINCT cluster_id FROM cycles LIMIT 2"
-            clusters = [cluster_id for (cluster_id,) in connection.execute(query)]
-    except sqlite3.Error:  # the audit log's own writer reports what is wrong with it
+            return [value for (value,) in connection.execute(query)]
+    except sqlite3.Error:
         return None
-    return clusters[0] if len(clusters) == 1 else None
 
 
 def _damage(path: Path) -> str | None:
@@ -225,17 +214,13 @@ def _damage(path: Path) -> str | None:
             if verdict == "ok":
                 read_all(connection)
     except (sqlite3.Error, ValueError, TypeError) as error:
-        if not _is_damage(error):
+        # A lock, a permission or a full disk is no damage.
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+        damage_codes = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+        if code & 0xFF not in damage_codes:
             raise
         return str(error)
     return None if verdict == "ok" else " ".join(str(verdict).split())  # on one line
-
-
-def _is_damage(error: Exception) -> bool:
-    """Whether the file's contents cause the error; not a lock, a permission or a full disk."""
-    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
-    damage_codes = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-    return code & 0xFF in damage_codes
 
 
 def _put_aside(path: Path) -> Path:

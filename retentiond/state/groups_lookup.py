@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from retentiond.errors import StateError
@@ -16,16 +16,26 @@ from retentiond.state.groups_tables import read_all, read_reader, read_topic
 from retentiond.state.state_dir import connect
 
 
+@contextmanager
+def _opened(path: Path) -> Iterator[sqlite3.Connection | None]:
+    """Raises `StateError` if the memory is of another version. None if there is no file."""
+    if not path.exists():
+        yield None
+        return
+    with closing(connect(path, read_only=True)) as connection:
+        groups_file.check_version(connection, path)
+        yield connection
+
+
 def recall(state_dir: Path) -> Remembered:
-    """The memory, read without changing anything on disk. A file that can't be read is a loss."""
+    """A file that can't be read is a loss."""
     path = state_dir / groups_file.NAME
     try:
-        if not path.exists():
-            lost = groups_file.loss_of_missing(path)
-            return groups_file.with_cluster(Remembered(lost=lost), path) if lost else NOTHING
-        with closing(connect(path, read_only=True)) as connection:
-            groups_file.check_version(connection, path)
-            return groups_file.with_cluster(read_all(connection), path)
+        with _opened(path) as connection:
+            if connection is not None:
+                return groups_file.with_cluster(read_all(connection), path)
+        lost = groups_file.loss_of_missing(path)
+        return groups_file.with_cluster(Remembered(lost=lost), path) if lost else NOTHING
     except (OSError, sqlite3.Error, ValueError, KeyError, TypeError) as error:
         return Remembered(lost=f"the remembered groups in {path} can't be read ({error})")
 
@@ -33,25 +43,18 @@ def recall(state_dir: Path) -> Remembered:
 def check_version_in(state_dir: Path) -> None:
     """Raises `StateError` if the memory is of another version. A damaged one is a loss: `recall`
     tells it."""
-    path = state_dir / groups_file.NAME
-    with suppress(OSError, sqlite3.Error):
-        if path.exists():
-            with closing(connect(path, read_only=True)) as connection:
-                groups_file.check_version(connection, path)
+    with suppress(OSError, sqlite3.Error), _opened(state_dir / groups_file.NAME):
+        pass
 
 
 def cluster_of(state_dir: Path) -> str | None:
-    """The id of the cluster of this state; None if it is not known. Changes nothing on disk, and is
-    fast however many groups are remembered."""
+    """The id of the cluster of this state; None if it is not known. It is fast however many groups
+    are remembered."""
     path = state_dir / groups_file.NAME
-    try:
-        if not path.exists():
-            return groups_file.with_cluster(NOTHING, path).cluster_id
-        with closing(connect(path, read_only=True)) as connection:
-            groups_file.check_version(connection, path)
+    with suppress(OSError, sqlite3.Error, StateError), _opened(path) as connection:
+        if connection is not None:
             return groups_file.cluster_of(connection, path)
-    except (OSError, sqlite3.Error, StateError):
-        return groups_file.with_cluster(NOTHING, path).cluster_id
+    return groups_file.with_cluster(NOTHING, path).cluster_id
 
 
 def readers_of(state_dir: Path, topic: str) -> dict[str, RememberedReader] | None:
@@ -80,12 +83,8 @@ def topics_read_by(state_dir: Path, group_id: str) -> dict[str, RememberedReader
 
 
 def _look_up(state_dir: Path, look_up: Callable[[sqlite3.Connection], Readers]) -> Readers | None:
-    path = state_dir / groups_file.NAME
-    if not path.exists():
-        return None
     try:
-        with closing(connect(path, read_only=True)) as connection:
-            groups_file.check_version(connection, path)
-            return look_up(connection)
+        with _opened(state_dir / groups_file.NAME) as connection:
+            return None if connection is None else look_up(connection)
     except (StateError, sqlite3.Error, ValueError, TypeError):
         return None

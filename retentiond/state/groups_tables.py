@@ -24,13 +24,12 @@ ON CONFLICT (topic) DO UPDATE SET crc = excluded.crc, rows = excluded.rows
 
 
 def read_all(connection: sqlite3.Connection) -> Remembered:
-    """Reads the whole memory. Raises `sqlite3.Error`, and `ValueError` or `TypeError` for what
-    retentiond has not written."""
+    """Raises `sqlite3.Error`, and `ValueError` or `TypeError` for what retentiond has not written;
+    so does every function here that reads."""
     return read_others(connection, read_readers(connection))
 
 
 def read_readers(connection: sqlite3.Connection) -> Readers:
-    """Raises as `read_all` does."""
     if version_of(connection) == groups_earlier.SCHEMA_VERSION:
         return groups_earlier.read_readers(connection)
     stored = connection.execute("SELECT topic, crc, rows FROM readers ORDER BY topic")
@@ -39,7 +38,7 @@ def read_readers(connection: sqlite3.Connection) -> Readers:
 
 
 def read_others(connection: sqlite3.Connection, readers: Readers) -> Remembered:
-    """What the file has besides the ``readers``. Raises as `read_all` does."""
+    """What the file has besides the ``readers``."""
     losses = [sentence for (sentence,) in connection.execute("SELECT sentence FROM losses")]
     topics = connection.execute("SELECT topic, topic_id, groups, agreed FROM topics")
     return Remembered(
@@ -55,8 +54,7 @@ def read_others(connection: sqlite3.Connection, readers: Readers) -> Remembered:
 
 
 def read_reader(connection: sqlite3.Connection, group_id: str) -> Readers:
-    """The rows of that name alone. It never holds more than one topic's beside them. Raises as
-    `read_all` does."""
+    """The rows of that name alone. It never holds more than one topic's beside them."""
     if version_of(connection) == groups_earlier.SCHEMA_VERSION:
         every = groups_earlier.read_readers(connection)
         return every.where(every.are(group_id))
@@ -67,7 +65,6 @@ def read_reader(connection: sqlite3.Connection, group_id: str) -> Readers:
 
 
 def read_topic(connection: sqlite3.Connection, topic: str) -> Readers:
-    """The readers of a topic. Raises as `read_all` does."""
     if version_of(connection) == groups_earlier.SCHEMA_VERSION:
         return groups_earlier.read_readers(connection).about([topic])
     stored = connection.execute("SELECT topic, crc, rows FROM readers WHERE topic = ?", (topic,))

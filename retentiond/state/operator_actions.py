@@ -18,12 +18,7 @@ from pathlib import Path
 from retentiond.clock import now_ms, uptime
 from retentiond.errors import StateError
 from retentiond.formatting import printable
-from retentiond.state.audit_file import (
-    AUDIT_NAME,
-    open_for_writing,
-    opened_for_reading,
-    unusable,
-)
+from retentiond.state.audit_file import AUDIT_NAME, open_for_writing, opened_for_reading, unusable
 from retentiond.state.audit_pruning import observed_ms
 from retentiond.state.state_dir import atomic_write
 
@@ -48,7 +43,7 @@ class Pause:
 
 
 def read_pause(state_dir: Path) -> Pause | None:
-    """The pause; None if deletions may go on."""
+    """None if deletions may go on."""
     path = state_dir / PAUSE_NAME
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
@@ -78,17 +73,15 @@ def remove_pause(state_dir: Path) -> None:
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
-        raise StateError(
-            f"{path} can't be removed ({error.strerror}), so it stays paused"
-        ) from error
+        sentence = f"{path} can't be removed ({error.strerror}), so it stays paused"
+        raise StateError(sentence) from error
 
 
 def _as_text(written: object) -> str | None:
     return None if written is None else str(written)
 
 
-PAGE_ROWS = 100
-"""Few actions at a time, because one may name thousands of partitions."""
+PAGE_ROWS = 100  # few, because an action may name thousands of partitions
 
 COLUMNS = "at_ms, operator, action, subject, detail"
 
@@ -134,8 +127,8 @@ def record_action(state_dir: Path, *actions: Action) -> None:
 
 
 def actions_in(state_dir: Path) -> Iterator[Action]:
-    """The recorded actions, oldest first, read in pages. Raises `StateError` if there is no audit
-    log, or if it can't be read."""
+    """Oldest first, read in pages. Raises `StateError` if there is no audit log, or if it can't be
+    read."""
     query = f"SELECT id, {COLUMNS} FROM actions WHERE id > ? ORDER BY id LIMIT {PAGE_ROWS}"
     after = 0
     with opened_for_reading(state_dir) as connection:
@@ -145,6 +138,6 @@ def actions_in(state_dir: Path) -> Iterator[Action]:
 
 
 def count_actions(state_dir: Path) -> int:
-    """How many actions are recorded. Raises `StateError` as `actions_in` does."""
+    """Raises `StateError` as `actions_in` does."""
     with opened_for_reading(state_dir) as connection:
         return int(connection.execute("SELECT count(*) FROM actions").fetchone()[0])

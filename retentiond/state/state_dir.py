@@ -20,8 +20,7 @@ from pathlib import Path
 
 from retentiond.errors import StateError
 
-BUSY_MS = 5000
-"""How long to wait for a database while another process writes to it."""
+BUSY_MS = 5000  # how long to wait while another process writes to a database
 
 
 class DatabaseFiles:
@@ -84,14 +83,13 @@ _WITHOUT_WAL = {
 
 
 def say_remedy(error: Exception) -> str:
-    """What to do about an error of SQLite or of the file system."""
     if getattr(error, "sqlite_errorname", None) in _WITHOUT_WAL:
         return f"choose a state_dir on a file system with {WAL}"
     return "check free space and write permission in state_dir"
 
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
-    """Connects to a file that exists. Raises `sqlite3.Error`."""
+    """The file must exist. Raises `sqlite3.Error`."""
     uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}"
     connection = sqlite3.connect(
         uri, uri=True, timeout=BUSY_MS / 1000, isolation_level=None, check_same_thread=False
@@ -102,7 +100,7 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
 
 
 def version_of(connection: sqlite3.Connection) -> int:
-    """The version of the database's schema; 0 if it has none."""
+    """0 if the database has no schema."""
     ((version,),) = connection.execute("PRAGMA user_version").fetchall()
     return int(version)
 
@@ -138,7 +136,7 @@ def created(path: Path, schema: str, version: int) -> Iterator[sqlite3.Connectio
 
 
 def usable_bytes(state_dir: Path) -> float:
-    """The free space on the directory's disk; NaN if it is not known."""
+    """NaN if it is not known."""
     try:
         space = os.statvfs(state_dir)
     except OSError:
@@ -178,12 +176,14 @@ LOCK_NAME = "lock"
 
 @contextmanager
 def state_lock(state_dir: Path) -> Iterator[None]:
-    """Holds ``state_dir`` for the block. Creates the directory (mode 0700) if there is none.
-
-    Raises `StateError` if another process holds the directory, or if it can't be created or written
-    to.
-    """
-    fd = _open(state_dir)  # not inheritable (PEP 446): a JVM that outlives the daemon holds nothing
+    """Holds ``state_dir`` for the block. Creates the directory (mode 0700) if there is none. Raises
+    `StateError` if another process holds it, or if it can't be created or written to."""
+    try:
+        state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Not inheritable (PEP 446): a JVM that outlives the daemon holds nothing.
+        fd = os.open(state_dir / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as exc:
+        raise not_writable(state_dir, exc) from exc
     try:
         _lock(fd, state_dir)
         try:
@@ -217,14 +217,6 @@ def holder_of(state_dir: Path) -> str | None:
     finally:
         os.close(fd)
     return None
-
-
-def _open(state_dir: Path) -> int:
-    try:
-        state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return os.open(state_dir / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as exc:
-        raise not_writable(state_dir, exc) from exc
 
 
 def _lock(fd: int, state_dir: Path) -> None:

@@ -38,7 +38,7 @@ from retentiond.snapshot import (
     TopicReading,
 )
 from retentiond.spark import tuning
-from retentiond.spark.java_options import CLASS_ARCHIVE, JAVA_OPTIONS
+from retentiond.spark.environment import CLASS_ARCHIVE, JAVA_OPTIONS
 from retentiond.spark.session import SparkSessions
 from retentiond.spark.tuning import SINGLE_PLAN
 from retentiond.tell import logs

@@ -25,9 +25,9 @@ import retentiond.state.audit
 from retentiond.cli.main import main
 from retentiond.disks.broker_disks import BrokerDisks
 from retentiond.kafka.cluster import KafkaCluster
-from retentiond.state.audit import Audit, _GroupLists
+from retentiond.state.audit import Audit
 from retentiond.state.groups import GroupMemory
-from retentiond.state.kept import KeptFile
+from retentiond.state.state import KeptFile
 from tests.faults.plain_plan import without_spark
 
 POLL_S = 0.01
@@ -71,7 +71,7 @@ STEPS = {
     "before the cycle's beginning is recorded": Step(Audit, "record_cycle", applies=has_begun),
     "before the cycle's beginning is put into the log's own file": Step(Audit, "_checkpoint"),
     "after the cycle's beginning is recorded": Step(Audit, "record_cycle", True, has_begun),
-    "while the intents are being written": Step(_GroupLists, "id_of"),
+    "while the intents are being written": Step(retentiond.state.audit, "_list_id"),
     "after the intents are written": Step(Audit, "intend", after=True),
     "before the request": Step(KafkaCluster, "delete_records"),
     "while the request is under way": Step(

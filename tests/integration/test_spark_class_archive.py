@@ -11,7 +11,7 @@ import pytest
 
 from devkit import class_archive
 from retentiond.decide.plan import decide
-from retentiond.spark import java_options, tuning
+from retentiond.spark import environment, tuning
 from retentiond.spark.session import SparkSessions
 from tests.support.brokers.spark_processes import in_a_process
 
@@ -31,7 +31,7 @@ class Opened(NamedTuple):
 
 def opened_by_a_jvm_that_plans(archive: Path, home: Path = tuning.SPARK_HOME) -> Opened:
     """In this process, which has no other."""
-    java_options.CLASS_ARCHIVE, tuning.SPARK_HOME = archive, home
+    environment.CLASS_ARCHIVE, tuning.SPARK_HOME = archive, home
     sessions = SparkSessions("local[2]", {})
     try:
         assert decide(sessions, class_archive.example())

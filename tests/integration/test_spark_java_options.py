@@ -9,7 +9,7 @@ import pytest
 
 from retentiond.decide.plan import decide
 from retentiond.errors import SparkUnavailable
-from retentiond.spark.java_options import VARIABLES
+from retentiond.spark.environment import VARIABLES
 from retentiond.spark.session import SparkSessions
 from tests.support.brokers.spark_processes import in_a_process
 from tests.support.builders.guard_readings import healthy

@@ -11,7 +11,7 @@ import pytest
 from retentiond.decide.plan import decide
 from retentiond.errors import SparkUnavailable
 from retentiond.model import PlanRow
-from retentiond.spark.java_options import JAVA_OPTIONS
+from retentiond.spark.environment import JAVA_OPTIONS
 from retentiond.spark.session import SparkSessions
 from tests.support import oracle
 from tests.support.brokers.spark_processes import in_a_process

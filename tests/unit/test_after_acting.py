@@ -26,8 +26,7 @@ from retentiond.kafka.interface import LogDir, LogDirs, Replica
 from retentiond.model import Failure, Plan, TopicPartition
 from retentiond.spark.session import SparkSessions
 from retentiond.state.audit_records import read_deletions
-from retentiond.state.kept import KEPT_NAME, KeptFile, read_kept
-from retentiond.state.state import open_state, read_stored_state
+from retentiond.state.state import KEPT_NAME, KeptFile, open_state, read_kept, read_stored_state
 from retentiond.tell.report import CycleReport
 from tests.faults import plain_plan
 from tests.support.builders.daemons import settings

@@ -37,9 +37,8 @@ from retentiond.state.audit import Audit
 from retentiond.state.audit_file import AUDIT_NAME
 from retentiond.state.audit_records import CycleRecord, read_deletions
 from retentiond.state.groups import GroupMemory
-from retentiond.state.kept import KeptFile, LastComplete, read_kept
 from retentiond.state.operator_actions import Pause, write_pause
-from retentiond.state.state import State, open_state
+from retentiond.state.state import KeptFile, LastComplete, State, open_state, read_kept
 from retentiond.tell.report import CycleReport, figures
 from tests.faults import plain_plan
 from tests.support import oracle

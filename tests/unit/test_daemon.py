@@ -24,8 +24,8 @@ from retentiond.errors import (
     StateReplaced,
 )
 from retentiond.model import DeletionOutcome, Outcome, Reason
-from retentiond.state.kept import KeptFile, LastComplete
 from retentiond.state.operator_actions import Pause, remove_pause, write_pause
+from retentiond.state.state import KeptFile, LastComplete
 from retentiond.tell import logs
 from retentiond.tell.metrics.registry import Metrics
 from retentiond.tell.report import CycleReport, figures

@@ -83,7 +83,6 @@ def missed(
 
 
 def asked_by(replay: Replay, doubts: Sequence[Doubt]) -> list[TopicQuestion]:
-    """The questions about the topics in doubt."""
     return [replay.questions[doubt.topic] for doubt in doubts]
 
 
@@ -164,11 +163,13 @@ def commits_in_force(replay: Replay, doubts: Sequence[Doubt]) -> DataFrame:
         )
         for doubt in doubts
     ]
-    rows = replay.rows(
-        RowKind.COMMIT,
-        ["group", "topic", "partition", "committed_offset"],
-        selections,
-    ).join(F.broadcast(_numbers(replay, asked)), "topic", "inner")
+    topics = [question.topic for question in asked]
+    ids = pa.array([replay.numbers[topic] for topic in topics], pa.int64())
+    numbers = replay.session.createDataFrame(pa.table({"topic": topics, "number": ids}))
+    columns = ["group", "topic", "partition", "committed_offset"]
+    rows = replay.rows(RowKind.COMMIT, columns, selections).join(
+        F.broadcast(numbers), "topic", "inner"
+    )
     return in_force(
         _without_uncounted(rows, replay, asked).selectExpr(
             "entry",
@@ -203,10 +204,3 @@ def _without_uncounted(
     return commits.join(
         F.broadcast(replay.session.createDataFrame(pairs)), ["topic", "group"], "left_anti"
     )
-
-
-def _numbers(replay: Replay, asked: Sequence[TopicQuestion]) -> DataFrame:
-    """The numbers of the topics. Grain: topic. Columns: topic; number: long."""
-    topics = [question.topic for question in asked]
-    numbers = pa.array([replay.numbers[topic] for topic in topics], pa.int64())
-    return replay.session.createDataFrame(pa.table({"topic": topics, "number": numbers}))

@@ -34,8 +34,6 @@ HOW_TO_BEGIN = "the daemon (retentiond run) writes it while history.enabled is t
 
 
 class EntryRow(NamedTuple):
-    """An entry, as in its row of kind ``cycle``."""
-
     entry: int
     at_ms: int
     complete: bool
@@ -86,12 +84,10 @@ class Timeline:
 
     @property
     def period(self) -> tuple[Moment, ...]:
-        """The moments within the period of the question."""
         return tuple(moment for moment in self.moments if moment.weight_ms is not None)
 
     @property
     def observed_ms(self) -> int:
-        """The time from the period's first entry to its last one."""
         period = self.period
         return period[-1].elapsed_ms - period[0].elapsed_ms if period else 0
 
@@ -113,7 +109,6 @@ class Timeline:
         return moment.elapsed_ms * self.scale + moment.number
 
     def number(self, order: int) -> int:
-        """The number of the moment with this `order`."""
         return order % self.scale
 
 
@@ -144,7 +139,7 @@ class Past:
 
     @property
     def row_count(self) -> int:
-        """How many rows of all kinds the files of this time have, as far as it is known."""
+        """Of the files of this time, as far as it is known."""
         return sum(file.rows or 0 for file in self.files)
 
     def query(self, sql: str) -> pa.Table:
@@ -260,20 +255,19 @@ def _cluster(
 
 def read_entries(rows: pa.Table) -> list[EntryRow]:
     """The entries in ``rows`` of kind ``cycle``, of one cluster."""
-    names = ("entry", "at", "complete", "dry_run", "observed_ms", "is_whole", "read_ms")
-    columns = (_values(rows, name) for name in names)
+    at_us = rows["at"].cast(pa.int64()).to_pylist()
     return sorted(
-        EntryRow(entry, at, bool(complete), bool(dry_run), observed, bool(is_whole), read or 0)
-        for entry, at, complete, dry_run, observed, is_whole, read in zip(*columns, strict=True)
+        EntryRow(
+            row["entry"],
+            at // 1000,
+            bool(row["complete"]),
+            bool(row["dry_run"]),
+            row["observed_ms"],
+            bool(row["is_whole"]),
+            row["read_ms"] or 0,
+        )
+        for row, at in zip(rows.drop_columns("at").to_pylist(), at_us, strict=True)
     )
-
-
-def _values(rows: pa.Table, name: str) -> Sequence[int | None]:
-    column = rows[name]
-    if name == "at":
-        return [at // 1000 for at in column.cast(pa.int64()).to_pylist()]
-    values: list[int | None] = column.to_pylist()
-    return values
 
 
 def timeline(
@@ -293,7 +287,7 @@ def timeline(
     if True not in within:
         return Timeline((), since_ms, until_ms, 0, (Gap(since_ms, until_ms),))
     first, last = within.index(True), len(within) - 1 - within[::-1].index(True)
-    usual_ms = _usual(steps[first:last])
+    usual_ms = int(median(filter(None, steps[first:last]))) if any(steps[first:last]) else 0
     begin, before_ms = first, 0
     while begin and before_ms < lookback_ms:
         begin -= 1
@@ -312,11 +306,6 @@ def timeline(
     of_period = entries[first : last + 1]
     gaps = tuple(_gaps(of_period, steps[first:last], since_ms, until_ms, usual_ms, is_lost))
     return Timeline(tuple(moments), since_ms, until_ms, usual_ms, gaps)
-
-
-def _usual(steps: Sequence[int]) -> int:
-    known = [step for step in steps if step]
-    return int(median(known)) if known else 0
 
 
 def _weight(step: int, usual_ms: int) -> int:
@@ -364,7 +353,6 @@ def _of(kind: RowKind, since_day: str, until_day: str) -> str:
 
 
 def _queried(table: HistoryTable, sql: str) -> pa.Table:
-    """The rows of the query; `TEXT_COLUMNS` and times have the types of `SCHEMA`."""
     rows = table.query(sql)
     with errors_explained(table.place):
         types = {"at": pa.timestamp("us", "UTC"), **TEXT_COLUMNS}

@@ -45,12 +45,11 @@ class TopicQuestion:
     conflict: bool
 
     @property
-    def min_groups(self) -> int:
-        return self.policy.min_groups if self.policy else 1
-
-    @property
     def is_known(self) -> bool:
-        if self.policy is None or not self._external <= self._external_then:
+        if self.policy is None:
+            return False
+        then = self.in_force.external_readers if self.in_force else ()
+        if not self._external <= set(map(_position, then)):
             return False
         return self.in_force is None or all(
             getattr(self.policy, permission) or not getattr(self.in_force, permission)
@@ -80,10 +79,6 @@ class TopicQuestion:
     def _external(self) -> frozenset[str]:
         return frozenset(map(_position, self.policy.external_readers if self.policy else ()))
 
-    @property
-    def _external_then(self) -> frozenset[str]:
-        return frozenset(map(_position, self.in_force.external_readers if self.in_force else ()))
-
     def drops(self, name: str) -> bool:
         """Whether an external reader of that name counted then, and doesn't count any more."""
         readers = self.in_force.external_readers if self.in_force else ()
@@ -109,7 +104,7 @@ def _position(reader: ExternalReader) -> str:
 
 POLICY_COLUMNS: dict[str, tuple[pa.DataType, Callable[[TopicQuestion], int | bool | None]]] = {
     "consumed_retention_ms": (pa.int64(), lambda asked: asked.retention_ms),
-    "min_groups": (pa.int64(), lambda asked: asked.min_groups),
+    "min_groups": (pa.int64(), lambda asked: asked.policy.min_groups if asked.policy else 1),
     "conflict": (pa.bool_(), lambda asked: asked.conflict),
     "policy_unreadable": (pa.bool_(), lambda _asked: False),
     "is_known": (pa.bool_(), lambda asked: asked.is_known),
@@ -125,22 +120,20 @@ def questions(
     topics: Iterable[str], policy_for: PolicyFor, in_force: PolicyFor
 ) -> tuple[TopicQuestion, ...]:
     """A question for each topic, sorted by name."""
-    return tuple(_question(topic, policy_for(topic), in_force(topic)) for topic in sorted(topics))
-
-
-def _question(
-    topic: str,
-    tried: TopicPolicy | NoPolicy | None,
-    in_force: TopicPolicy | NoPolicy | None,
-) -> TopicQuestion:
-    policy = tried if isinstance(tried, TopicPolicy) else None
-    return TopicQuestion(
-        topic,
-        policy.consumed_retention_ms if policy else None,
-        policy,
-        in_force if isinstance(in_force, TopicPolicy) else None,
-        isinstance(tried, NoPolicy),
-    )
+    asked = []
+    for topic in sorted(topics):
+        tried, then = policy_for(topic), in_force(topic)
+        policy = tried if isinstance(tried, TopicPolicy) else None
+        asked.append(
+            TopicQuestion(
+                topic,
+                policy.consumed_retention_ms if policy else None,
+                policy,
+                then if isinstance(then, TopicPolicy) else None,
+                isinstance(tried, NoPolicy),
+            )
+        )
+    return tuple(asked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +146,6 @@ class TriedPolicy:
     under_pressure: bool = False
 
     def policy_for(self, topic: str) -> TopicPolicy | NoPolicy | None:
-        """As `Config.policy_for`."""
         policy = self.changes.get(topic) or self.config.policy_for(topic)
         if not isinstance(policy, TopicPolicy):
             return policy
@@ -163,7 +155,6 @@ class TriedPolicy:
 
     @property
     def longest_ms(self) -> int:
-        """The longest consumed retention in the policy."""
         policies = (*(entry.policy for entry in self.config.entries), *self.changes.values())
         return max(policy.consumed_retention_ms for policy in policies)
 

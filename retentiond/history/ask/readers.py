@@ -45,7 +45,7 @@ class Trace(NamedTuple):
 
 
 class MomentRange(NamedTuple):
-    """Consecutive moments: the numbers of the first and the last one."""
+    """The numbers of the first and the last of consecutive moments."""
 
     first: int
     last: int
@@ -60,7 +60,6 @@ class RecordedReaders:
 
     @cached_property
     def traces(self) -> list[Trace]:
-        """The traces that make groups count under the tried policies."""
         last = len(self.past.timeline.moments) - 1
         required = [
             Trace(number, group, 0, last, required=True)
@@ -83,7 +82,7 @@ class RecordedReaders:
 
     @cached_property
     def groups(self) -> list[str]:
-        """The groups, sorted. A group's number is its position."""
+        """Sorted. A group's number is its position."""
         return sorted({trace.group for trace in self.traces})
 
     def _counts(self, number: int, group: str) -> bool:
@@ -93,22 +92,17 @@ class RecordedReaders:
 
     @property
     def _seen(self) -> Iterator[Trace]:
-        """The traces of commits and readers in the record."""
         numbers = {question.topic: number for number, question in self.questions.items()}
         for row in self._first_traces:
             number, group = numbers[row["topic"]], row["group"]
             if row["first_entry"] is None or not self._counts(number, group):
                 continue
-            first, last = self._span(row["first_entry"])
-            if self.questions[number].waits_longer:
-                last = len(self._ends) - 1
+            first = self._numbers[row["first_entry"]]
+            last = (
+                len(self._ends) if self.questions[number].waits_longer else self._ends[first]
+            ) - 1
             unknown = self._may_restore(number, group)
             yield Trace(number, group, first, last, committed=True, failed=unknown)
-
-    def _span(self, entry: int) -> MomentRange:
-        """The moments from this entry to the last one before the next whole entry."""
-        first = self._numbers[entry]
-        return MomentRange(first, self._ends[first] - 1)
 
     @cached_property
     def _ends(self) -> Sequence[int]:
@@ -129,12 +123,13 @@ class RecordedReaders:
         topics = ", ".join(quoted(question.topic) for question in self.questions.values())
         commit, reader = quoted(RowKind.COMMIT.value), quoted(RowKind.READER.value)
         times = ["day", *(f"entry >= {entry}" for entry in self._whole_within_a_day)]
-        return self._queried(
+        rows: list[dict[str, Any]] = self.past.query(
             f"""SELECT topic, "group",
                 min(CASE WHEN state IS NOT NULL THEN entry END) AS first_entry
             FROM history WHERE kind IN ({commit}, {reader}) AND topic IN ({topics}) AND {{within}}
             GROUP BY topic, "group", {", ".join(times)}"""
-        )
+        ).to_pylist()
+        return rows
 
     @property
     def _whole_within_a_day(self) -> Iterator[int]:
@@ -148,12 +143,11 @@ class RecordedReaders:
 
     @cached_property
     def _kinds(self) -> Mapping[str, set[str]]:
-        """All recorded kinds of each group or external reader."""
         kinds: defaultdict[str, set[str]] = defaultdict(set)
-        for row in self._queried(
+        for row in self.past.query(
             'SELECT DISTINCT "group", group_kind FROM history '
             f"WHERE kind = {quoted(RowKind.GROUP.value)} AND {{within}}"
-        ):
+        ).to_pylist():
             kinds[row["group"]].add(row["group_kind"])
         return kinds
 
@@ -162,12 +156,12 @@ class RecordedReaders:
         """Groups that were unreadable as a whole, and when."""
         of_groups = f"kind = {quoted(RowKind.GROUP.value)} AND {{within}}"
         is_unreadable = "state = 'unreadable' AND complete IS NOT TRUE"
-        rows = self._queried(
+        rows = self.past.query(
             f'SELECT "group", entry, {is_unreadable} AS is_unreadable FROM history '
             f'WHERE {of_groups} AND "group" IN '
             f'(SELECT "group" FROM history WHERE {of_groups} AND {is_unreadable}) '
             'ORDER BY "group", entry'
-        )
+        ).to_pylist()
         unreadable = []
         for group, group_rows in groupby(rows, key=lambda row: str(row["group"])):
             changes = [(self._numbers[row["entry"]], row["is_unreadable"]) for row in group_rows]
@@ -179,7 +173,6 @@ class RecordedReaders:
 
     @cached_property
     def _numbers(self) -> dict[int, int]:
-        """The moments' numbers, by entry."""
         return {moment.entry.entry: moment.number for moment in self.past.timeline.moments}
 
     @property
@@ -197,11 +190,6 @@ class RecordedReaders:
         for _, run in groupby(enumerate(unknown), key=lambda pair: pair[1] - pair[0]):
             numbers = [number for _, number in run]
             yield MomentRange(numbers[0], numbers[-1])
-
-    def _queried(self, sql: str) -> list[dict[str, Any]]:
-        """As `Past.query`."""
-        rows: list[dict[str, Any]] = self.past.query(sql).to_pylist()
-        return rows
 
 
 NUMBERED_TRACES = pa.schema(

@@ -296,11 +296,8 @@ def _rewound(replay: Replay, returns: dict[str, _Return]) -> DataFrame:
         EntrySelection(topic, first, moments[each.moment].entry.entry - 1)
         for topic, each in returns.items()
     ]
-    commits = replay.rows(
-        RowKind.COMMIT,
-        ["group", "topic", "partition", "committed_offset"],
-        before,
-    )
+    columns = ["group", "topic", "partition", "committed_offset"]
+    commits = replay.rows(RowKind.COMMIT, columns, before)
     readers = pa.table(
         {
             "topic": list(returns),

@@ -75,7 +75,6 @@ class Replay:
         self.logs = _logs(past.topic_ids, self.numbers)
 
     def partition(self, log: int) -> TopicPartition:
-        """The partition of a log's number."""
         return TopicPartition(self.questions[log >> TOPIC_BITS].topic, log & PARTITION_MASK)
 
     def rows(
@@ -84,7 +83,6 @@ class Replay:
         columns: Sequence[str],
         selections: Sequence[EntrySelection] | None = None,
     ) -> DataFrame:
-        """As `recorded_rows`."""
         return recorded_rows(self.past, self.session, kind, columns, selections)
 
     def starts(self, only: Sequence[TopicQuestion] | None = None) -> DataFrame:
@@ -126,7 +124,9 @@ class Replay:
             judged.append(judged_by_record(self.recorded(with_same_groups, retentions)))
         if with_other_groups:
             recorded = self.recorded(with_other_groups, retentions)
-            readers = self._readers(with_other_groups)
+            readers = RecordedReaders(
+                self.past, {self.numbers[each.topic]: each for each in with_other_groups}
+            )
             judged.append(judged_by_commits(counted(recorded, readers)))
         return with_start(
             reduce(DataFrame.unionAll, judged).unionByName(
@@ -134,10 +134,6 @@ class Replay:
             ),
             [self._distance(retention_ms) for retention_ms in retentions],
         )
-
-    def _readers(self, asked: Sequence[TopicQuestion]) -> RecordedReaders:
-        questions = {self.numbers[question.topic]: question for question in asked}
-        return RecordedReaders(self.past, questions)
 
     def _distance(self, retention_ms: int) -> int:
         """The difference of two orders whose moments lie the retention apart; see

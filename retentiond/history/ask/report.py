@@ -6,10 +6,12 @@ only Kafka itself moves the log start.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -17,7 +19,6 @@ from retentiond.formatting import DAY_MS
 from retentiond.history.ask.past import EntrySelection, Past, Timeline
 from retentiond.history.ask.question import TopicQuestion
 from retentiond.history.ask.replay import Replay
-from retentiond.history.ask.report_disks import log_dirs_of
 from retentiond.history.ask.report_figures import (
     POINTS,
     KeepingGroup,
@@ -25,6 +26,7 @@ from retentiond.history.ask.report_figures import (
     Report,
     StoppedGroup,
     TopicSaving,
+    log_dirs_of,
 )
 from retentiond.history.ask.simulate import (
     FIGURES,
@@ -38,7 +40,7 @@ from retentiond.model import Outcome, Reason
 
 
 def without_retentiond(question: TopicQuestion) -> TopicQuestion:
-    """The question with a policy that enables nothing, so that nothing is deleted."""
+    """The question with a policy that deletes nothing."""
     return replace(question, retention_ms=None, policy=None)
 
 
@@ -53,16 +55,24 @@ def report(replay: Replay) -> Report:
     finally:
         by_topic_and_moment.unpersist()
     deleted = _deletions(replay).toArrow()
+    by_day: Counter[int] = Counter()
+    for row in deleted.to_pylist():
+        by_day[row["day_ms"]] += row["records"] or 0
     newest = _newest(replay).toArrow()
     owners = dict(zip(newest["topic"].to_pylist(), newest["owner"].to_pylist(), strict=True))
     savings = [
-        _saving(name, row, _rows_of_topic(deleted, name), past.timeline)._replace(
-            owner=owners.get(name)
-        )
+        _saving(
+            name, row, deleted.filter(pc.equal(deleted["topic"], name)), past.timeline
+        )._replace(owner=owners.get(name))
         for row in sorted(means, key=lambda row: int(row["topic"]))
         for name in (names[row["topic"]],)
     ]
     moved = _last_moves(replay)
+    read = {
+        row["topic"]
+        for row in newest.to_pylist()
+        if row["groups"] or row["reason"] != Reason.NO_GROUP.value
+    }
     at_ms = [moment.entry.at_ms for moment in past.timeline.moments]
 
     def lines_of(figure: str) -> dict[str, list[Point]]:
@@ -79,12 +89,12 @@ def report(replay: Replay) -> Report:
         tuple(savings),
         _saving("total", of_all, deleted, past.timeline),
         _keepers(newest, moved),
-        _unread(newest),
+        tuple(sorted({*newest["topic"].to_pylist()} - read)),
         _stopped(newest, moved, past.timeline),
         tuple(log_dir for log_dir, _ in log_dirs),
         lines_of("bytes"),
         lines_of("without"),
-        _by_day(deleted),
+        [Point(day, records) for day, records in sorted(by_day.items())],
         {f"{log_dir.broker} {log_dir.log_dir}": points for log_dir, points in log_dirs},
     )
 
@@ -136,26 +146,11 @@ def _deletions(replay: Replay) -> DataFrame:
     )
 
 
-def _rows_of_topic(deleted: pa.Table, topic: str) -> pa.Table:
-    return deleted.filter(
-        pa.array([name == topic for name in deleted["topic"].to_pylist()], pa.bool_())
-    )
-
-
-def _by_day(deleted: pa.Table) -> list[Point]:
-    days: dict[int, int] = {}
-    for row in deleted.to_pylist():
-        days[row["day_ms"]] = days.get(row["day_ms"], 0) + (row["records"] or 0)
-    return [Point(day, records) for day, records in sorted(days.items())]
-
-
 def _newest(replay: Replay) -> DataFrame:
     """The partitions at the newest entry. Grain: topic, partition."""
-    columns = ["topic", "partition", "reason", "groups", "binding_group", "min_committed_offset"]
-    columns.append("owner")
-    figures = ["log_start_offset", "high_watermark", "size_bytes"]
-    rows = replay.rows(RowKind.PARTITION, [*columns, *figures])
-    return rows.where(
+    columns = ["topic", "partition", "owner", "reason", "groups", "binding_group"]
+    columns += ["min_committed_offset", "log_start_offset", "high_watermark", "size_bytes"]
+    return replay.rows(RowKind.PARTITION, columns).where(
         (F.col("entry") == replay.past.timeline.period[-1].entry.entry)
         & F.col("topic").isin([each.topic for each in replay.questions])
     )
@@ -249,16 +244,6 @@ def _keepers(newest: pa.Table, moved: pa.Table) -> tuple[KeepingGroup, ...]:
         for (group, topic), partitions in kept.items()
     ]
     return tuple(sorted(keepers, key=lambda each: (-(each.bytes or 0), -each.records, each.group)))
-
-
-def _unread(newest: pa.Table) -> tuple[str, ...]:
-    """The topics that no group reads."""
-    read, topics = set(), set()
-    for row in newest.to_pylist():
-        topics.add(row["topic"])
-        if row["groups"] or row["reason"] != Reason.NO_GROUP.value:
-            read.add(row["topic"])
-    return tuple(sorted(topics - read))
 
 
 def _stopped(newest: pa.Table, moved: pa.Table, timeline: Timeline) -> tuple[StoppedGroup, ...]:

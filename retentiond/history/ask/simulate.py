@@ -121,7 +121,7 @@ def of_each_topic(parts: DataFrame) -> DataFrame:
 
 
 def of_all_topics(parts: DataFrame) -> DataFrame:
-    """The sums over all topics. Grain: order."""
+    """Grain: order."""
     return _summed(parts, ["order", "weight"])
 
 

@@ -19,7 +19,7 @@ from retentiond.memory.remembered import are_forgotten
 from retentiond.memory.seen import Rows, listed
 from retentiond.model import CAUSED_BY_A_GROUP, Plan, Reason, TopicPartition, Verdict
 from retentiond.snapshot import NOWHERE, Flags, GroupCondition, Integers, Snapshot
-from retentiond.state.kept import Held
+from retentiond.state.state import Held
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 
 from retentiond.config import Config
 from retentiond.kafka.interface import LOOK_TO_REQUEST, THROTTLED
-from retentiond.state.kept import Held, LastComplete
+from retentiond.state.state import Held, LastComplete
 from retentiond.tell.figures.standing import HeldSince
 from retentiond.tell.metrics import daemon as daemon_metrics
 from retentiond.tell.metrics.cycle import CYCLE_METRICS, CycleFigures, Totals

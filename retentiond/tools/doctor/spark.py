@@ -15,7 +15,7 @@ from retentiond.config import Spark
 from retentiond.errors import SparkUnavailable
 from retentiond.formatting import without_parameters
 from retentiond.model import Failure
-from retentiond.spark.java_options import VARIABLES, without_variables
+from retentiond.spark.environment import VARIABLES, without_variables
 from retentiond.state.state_dir import holder_of
 from retentiond.tools.doctor.finding import Finding, ok, problem, warning
 

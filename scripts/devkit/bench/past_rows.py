@@ -12,8 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from devkit.bench.past_world import A_DAY, DISK_BYTES, STEP_MS, PastTopic, usable_bytes
-from retentiond.history.packing import FILE_SCHEMA, ROW_GROUP
-from retentiond.history.schema import SCHEMA, RowKind
+from retentiond.history.schema import FILE_SCHEMA, ROW_GROUP, SCHEMA, RowKind
 from retentiond.history.table import HistoryTable
 
 BEGIN = datetime(2026, 3, 1, tzinfo=UTC)

@@ -24,8 +24,7 @@ from retentiond.errors import ConfigError
 from retentiond.model import DeletionOutcome
 from retentiond.reload import Reading
 from retentiond.schedule import EveryInterval
-from retentiond.state.kept import KeptFile
-from retentiond.state.state import State
+from retentiond.state.state import KeptFile, State
 from retentiond.tell import logs
 from retentiond.tell.report import CycleReport
 from tests.support.builders.histories import World

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from retentiond.memory.remembered import NOTHING, KnownTopic, Remembered
-from retentiond.memory.topics import known_topics
+from retentiond.memory.remembered import NOTHING, KnownTopic, Remembered, known_topics
 from retentiond.model import TopicPartition
 from retentiond.snapshot import Snapshot
 from tests.support.builders.guard_readings import Reading, group, partition, topic

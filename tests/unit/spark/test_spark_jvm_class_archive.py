@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from retentiond.spark import java_options
+from retentiond.spark import environment
 
 
 @pytest.mark.parametrize(
@@ -22,8 +22,8 @@ def test_they_are_unless_an_operator_names_an_archive(
     given: str, is_offered: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive = tmp_path / "classes.jsa"
-    monkeypatch.setattr(java_options, "CLASS_ARCHIVE", archive)
-    assert java_options.archived_classes(given) == ""
+    monkeypatch.setattr(environment, "CLASS_ARCHIVE", archive)
+    assert environment.archived_classes(given) == ""
 
     archive.touch()
-    assert (str(archive) in java_options.archived_classes(given)) is is_offered
+    assert (str(archive) in environment.archived_classes(given)) is is_offered

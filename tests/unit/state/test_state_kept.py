@@ -16,7 +16,7 @@ from retentiond.disks.recent import RecentDisks
 from retentiond.disks.stuck import Stuck, StuckCause
 from retentiond.errors import StateError
 from retentiond.model import Reason, TopicPartition
-from retentiond.state.kept import KEPT_NAME, Held, Kept, KeptFile, LastComplete, read_kept
+from retentiond.state.state import KEPT_NAME, Held, Kept, KeptFile, LastComplete, read_kept
 
 AT, HERE, NOW = TopicPartition("orders", 0), (1, "/a"), Uptime("this-boot", 0)
 

@@ -23,8 +23,8 @@ from retentiond.history.keeper import HistoryStatus
 from retentiond.kafka.interface import LOOK_TO_REQUEST, THROTTLED
 from retentiond.memory.readers import GroupOnTopic
 from retentiond.model import DeletionOutcome, Outcome, PlanRow, Reason, TopicPartition
-from retentiond.state import kept
-from retentiond.state.kept import LastComplete
+from retentiond.state import state as stored
+from retentiond.state.state import LastComplete
 from retentiond.tell.figures.coverage import Coverage
 from retentiond.tell.figures.group_answers import LagReport
 from retentiond.tell.figures.standing import Standing
@@ -443,7 +443,7 @@ def test_a_hold_belongs_to_the_group_that_causes_it_now(held: Held) -> None:
 
 
 def test_a_hold_of_an_earlier_process_gets_its_group_with_the_first_cycle(held: Held) -> None:
-    held.metrics.restore_held([kept.Held("orders", Reason.GROUP_WITHOUT_COMMIT, 900.0, (0,))])
+    held.metrics.restore_held([stored.Held("orders", Reason.GROUP_WITHOUT_COMMIT, 900.0, (0,))])
     held.after(row("orders", 0, Reason.GROUP_LIST_INCOMPLETE))
     assert held.by_group() == {}
     held.after(row("orders", 0, Reason.GROUP_WITHOUT_COMMIT))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from retentiond.history.ask.report_disks import full_ms
+from retentiond.history.ask.report_figures import full_ms
 
 HOUR_MS = 3_600_000
 NOW_MS = 1_000 * HOUR_MS
