@@ -5,7 +5,7 @@ topic, or a `ConfigError` that names the setting.
 """
 
 from retentiond.config.client_properties import Properties
-from retentiond.config.config import Config, Http, Limits, Schedule, Spark
+from retentiond.config.config import Config, Http, Limits, Spark
 from retentiond.config.differences import Difference, differences
 from retentiond.config.external_reader import ExternalReader
 from retentiond.config.no_policy import NoPolicy, PolicyConflict, PolicyUnreadable
@@ -22,7 +22,6 @@ __all__ = [
     "PolicyConflict",
     "PolicyUnreadable",
     "Properties",
-    "Schedule",
     "Spark",
     "TopicPolicy",
     "differences",

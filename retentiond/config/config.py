@@ -248,7 +248,7 @@ class Config(Section):
 
     @property
     def heeds_pressure(self) -> bool:
-        """Whether a topic's records can be deleted sooner while a disk is nearly full."""
+        """Whether some topic has a pressure retention, and pressure can come."""
         return self.disk_pressure is not None and any(
             each.policy.enabled and each.policy.pressure_retention_ms is not None
             for each in self.entries
@@ -278,11 +278,10 @@ class Config(Section):
 
     @property
     def unreadable(self) -> tuple[UnreadableFile, ...]:
-        """The fenced files that can't be used: the topics of their fences are held."""
         return self._policies.unreadable
 
     def holding(self, files: Iterable[UnreadableFile]) -> Self:
-        """It with these fenced files as `unreadable`, too."""
+        """As `Policies.holding`."""
         held = self.model_copy()
         held._policies = self._policies.holding(files)
         return held
@@ -295,21 +294,18 @@ class Config(Section):
         return look
 
     def policies_about(self, topic: str) -> tuple[TopicPolicy, ...]:
-        """As `Policies.of_entries_about`."""
         return self._policies.of_entries_about(topic)
 
     def policy_for(self, topic: str) -> TopicPolicy | NoPolicy | None:
-        """The policy of an enabled topic; None where nothing enables it."""
         return self._policies.policy_for(topic)
 
     @property
     def history_path(self) -> str:
-        """Where the history is: a folder, or an object store's URL."""
+        """A folder, or an object store's URL."""
         return self.history.path or str(self.state_dir / "history")
 
     @property
     def entries(self) -> tuple[PolicyEntry, ...]:
-        """Every entry of `topics`, the main file's first, disabled ones included."""
         return self._policies.entries
 
     @property
@@ -318,11 +314,9 @@ class Config(Section):
 
     @property
     def exact_names(self) -> frozenset[str]:
-        """The topics that an entry names."""
         return frozenset(each.entry.name for each in self.entries if each.entry.name is not None)
 
     def matches(self, topic: str) -> bool:
-        """Whether an entry is about the topic, be it that it switches it off."""
         return self._policies.matches(topic)
 
     def can_add(self, file: Path, topic: str) -> bool:

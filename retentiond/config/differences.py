@@ -171,18 +171,12 @@ def _of_settings(before: Config, after: Config) -> Iterator[Difference]:
         was, becomes = old.get(setting), new.get(setting)
         if was == becomes:
             continue
-        effect = _effect(setting, was, becomes)
+        effect = _EFFECTS[setting](was, becomes) if setting in _EFFECTS else Effect.NONE
+        if setting.startswith("policies.") and setting.endswith(".topics"):
+            effect = Effect.UNKNOWN  # a fence decides whose entries count for its topics
         if setting.startswith(_MAY_BE_SECRET) and setting != _BOOTSTRAP:
             was, becomes = (None if value is None else NOT_SHOWN for value in (was, becomes))
         yield Difference(None, None, setting, was, becomes, effect)
-
-
-def _effect(setting: str, before: Any, after: Any) -> Effect:
-    if setting.startswith("policies.") and setting.endswith(".topics"):
-        return Effect.UNKNOWN  # a fence decides whose entries count for its topics
-    if setting not in _EFFECTS:
-        return Effect.NONE
-    return _EFFECTS[setting](before, after)
 
 
 def _flat(config: Config) -> dict[str, Any]:

@@ -90,7 +90,6 @@ class Price:
 
 
 def parse_price(text: str) -> Price | None:
-    """None: it is none."""
     found = PRICE.fullmatch(text.strip())
     return None if found is None else Price(float(found[1]), found[2])
 

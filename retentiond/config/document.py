@@ -217,7 +217,9 @@ def _substituted(scalar: Scalar, outside: Outside, base_dir: Path) -> Scalar:
             return reference.group()
         if reference["file"]:
             return _content(base_dir / reference["file"], outside.files)
-        return _variable(reference["name"], environ)
+        if (name := reference["name"]) not in environ:
+            raise ConfigError(f"expected the environment variable {name} to be set")
+        return environ[name]
 
     references = list(_REFERENCE.finditer(scalar.text))
     replaced = [reference for reference in references if not reference["escaped"]]
@@ -230,13 +232,6 @@ def _substituted(scalar: Scalar, outside: Outside, base_dir: Path) -> Scalar:
         substituted=bool(replaced),
         unknown=unknown,
     )
-
-
-def _variable(name: str, environ: Mapping[str, str]) -> str:
-    try:
-        return environ[name]
-    except KeyError:
-        raise ConfigError(f"expected the environment variable {name} to be set") from None
 
 
 def _content(path: Path, files: ConfigFiles) -> str:

@@ -107,7 +107,6 @@ class _OneOrMore:
 
 
 PolicyFiles = Annotated[tuple[_ENTRY, ...], BeforeValidator(_listed), _OneOrMore()]
-"""Where policy files are: globs, and files with their fences."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +125,6 @@ class PlacedFence:
 
     @property
     def topics(self) -> str:
-        """In words."""
         return f"topics matching {listed([regex.pattern for regex in self.fence.topics], 'or')}"
 
     def __str__(self) -> str:

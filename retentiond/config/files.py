@@ -29,7 +29,6 @@ class ConfigFiles:
         self._digests: dict[tuple[Path, int], bytes | str] = {}  # a text says why there is none
 
     def find(self, pattern: str, base_dir: Path) -> list[str]:
-        """As `find`."""
         try:
             names = find(pattern, base_dir)
         except ConfigError as error:
@@ -39,7 +38,7 @@ class ConfigFiles:
         return names
 
     def resolve(self, path: Path) -> str:
-        """Its real path, the same for the whole reading."""
+        """The same for the whole reading."""
         if path not in self._real_paths:
             self._real_paths[path] = os.path.realpath(path)
         return self._real_paths[path]

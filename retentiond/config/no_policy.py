@@ -89,6 +89,5 @@ class UnreadableFile:
 
 
 def refusal(message: str, place: str) -> ConfigError:
-    """The error about a place, with its file."""
     file, _, path = place.rpartition(FILE_END)
     return ConfigError(message, path=path, file=file or None)

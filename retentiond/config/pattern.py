@@ -41,16 +41,13 @@ class Pattern:
             # As bytes: half the time of a match is spent on counting characters.
             compiled = re2.compile(self.pattern.encode(), options=options)
         except re2.error as error:
-            raise ValueError(_words(error)) from None
+            told = error.args[0] if error.args else ""
+            words = told.decode(errors="replace") if isinstance(told, bytes) else str(told)
+            raise ValueError(words) from None
         object.__setattr__(self, "_compiled", compiled)
 
     def fullmatch(self, text: str) -> bool:
         return self._compiled.fullmatch(text.encode(errors="surrogatepass")) is not None
-
-
-def _words(error: Exception) -> str:
-    told = error.args[0] if error.args else ""
-    return told.decode(errors="replace") if isinstance(told, bytes) else str(told)
 
 
 def is_blank(char: str) -> bool:
@@ -154,15 +151,15 @@ def _takes_blank_only(atom: str) -> bool:
     options = re2.Options()
     options.log_errors = False
     compiled = re2.compile(atom.encode(), options=options)
-    return not any(compiled.search(text().encode()) for text in (_visible_ascii, _visible))
+    return not (compiled.search(_VISIBLE_ASCII) or compiled.search(_visible()))
 
 
-def _visible_ascii() -> str:
-    return "".join(map(chr, range(ord("!"), ord("~") + 1)))
+_VISIBLE_ASCII = bytes(range(ord("!"), ord("~") + 1))
 
 
 @cache
-def _visible() -> str:
+def _visible() -> bytes:
     """All characters that are not blank, surrogates apart."""
     every = map(chr, range(sys.maxunicode + 1))
-    return "".join(each for each in every if not (is_blank(each) or "\ud800" <= each <= "\udfff"))
+    seen = (each for each in every if not (is_blank(each) or "\ud800" <= each <= "\udfff"))
+    return "".join(seen).encode()

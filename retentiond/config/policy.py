@@ -150,7 +150,8 @@ class Policies:
         if not others:
             return first
         sources = tuple(each.source for each in matching)
-        owner = _owners(policies)
+        owners = sorted({each.owner for each in policies if each.owner})
+        owner = listed(owners) if owners else None  # all who are to be asked
         if any(policy != first for policy in others):
             is_trial = all(policy.dry_run for policy in policies)
             return PolicyConflict(sources, owner, first.fence, is_trial)
@@ -166,12 +167,6 @@ class Policies:
             if around and around[0].file == each.name:
                 return PolicyUnreadable(each.name, each.problem, each.owner or None)
         return None
-
-
-def _owners(policies: Iterable[TopicPolicy]) -> str | None:
-    """All who are to be asked."""
-    owners = sorted({each.owner for each in policies if each.owner})
-    return listed(owners) if owners else None
 
 
 def work_out_policies(

@@ -123,12 +123,11 @@ class TopicRules(Section):
 
     @property
     def consumed_retention_ms(self) -> int | None:
-        """The consumed retention set here, None where no unit is."""
+        """None: this place sets no unit of it."""
         return _first_set((self.ms, self.minutes, self.hours))
 
     @property
     def pressure_retention_ms(self) -> int | None:
-        """The pressure retention set here, None where no unit is."""
         return _first_set((self.pressure_ms, self.pressure_minutes, self.pressure_hours))
 
     def key_of_retention(self, kind: str) -> str | None:
@@ -196,7 +195,7 @@ class PolicyFile(Section):
 
     @property
     def name(self) -> str:
-        """The file's, as `policies` leads to it."""
+        """As `policies` leads to it."""
         return self._name
 
     def named(self, name: str) -> Self:

@@ -51,7 +51,6 @@ class TopicPolicy:
     fence: str | None = field(default=None, compare=False)
 
     def excludes(self, group_id: str) -> bool:
-        """Whether the group does not count."""
         if self.only and not any(regex.fullmatch(group_id) for regex in self.only):
             return True
         return any(regex.fullmatch(group_id) for regex in self.excluded)
@@ -71,7 +70,6 @@ class TopicPolicy:
 
     @property
     def counts_everybody(self) -> bool:
-        """Whether there is no group that it excludes."""
         return not (self.only or self.excluded)
 
 
@@ -119,8 +117,7 @@ def _groups(rules: TopicRules) -> GroupRules:
     return rules.groups or GroupRules()
 
 
-def _assumes(visibility: Any) -> Any:
-    return {"assumed": True, "checked": False}.get(visibility, visibility)
+_ASSUMES = {"assumed": True, "checked": False, None: None}
 
 
 def smaller_is_sooner(before: int | None, after: int | None) -> Effect:
@@ -158,10 +155,6 @@ def _only_effect(before: Collection[Pattern], after: Collection[Pattern]) -> Eff
 
 def _sorted_patterns(patterns: Iterable[Pattern]) -> tuple[Pattern, ...]:
     return tuple(sorted(set(patterns), key=lambda regex: regex.pattern))
-
-
-def _sorted_readers(readers: Iterable[ExternalReader]) -> tuple[ExternalReader, ...]:
-    return tuple(sorted(set(readers), key=lambda reader: reader.name))
 
 
 def _texts(patterns: Iterable[Pattern]) -> list[str]:
@@ -255,7 +248,7 @@ SETTINGS: tuple[PolicySetting, ...] = (
             if readers
             else None
         ),
-        normal=_sorted_readers,
+        normal=lambda readers: tuple(sorted(set(readers), key=lambda reader: reader.name)),
         written=lambda readers: [reader.written() for reader in readers],
         chooses_readers=True,
     ),
@@ -274,7 +267,7 @@ SETTINGS: tuple[PolicySetting, ...] = (
     PolicySetting(
         "groups_visible",
         "assumes_visible_groups",
-        lambda rules: _assumes(rules.groups_visible),
+        lambda rules: _ASSUMES[rules.groups_visible],
         _true_is_sooner,
         says=lambda assumed: (
             "groups that Kafka may hide from retentiond are taken not to exist" if assumed else None

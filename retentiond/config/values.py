@@ -196,7 +196,6 @@ def is_null(value: object) -> bool:
 
 
 def or_null(read: Callable[[object], object]) -> Callable[[object], object]:
-    """How a value is read that may be null."""
     return lambda value: None if is_null(value) else read(value)
 
 
@@ -299,7 +298,6 @@ def _keep_ms(value: object) -> int:
 
 
 def is_topic_name(name: str) -> bool:
-    """Whether Kafka would take it."""
     return _TOPIC_NAME.fullmatch(name) is not None
 
 

@@ -104,7 +104,7 @@ NOT_ALIVE = Failure("BROKER_NOT_AVAILABLE", "the cluster does not count it among
 
 
 def brokers(client: Client) -> Brokers:
-    """Every broker that the cluster knows of. Raises `KafkaUnavailable` where none answers."""
+    """Raises `KafkaUnavailable` where no broker answers."""
 
     async def ask(network: NetworkClient) -> Brokers:
         node, metadata = await _metadata(network)
@@ -112,7 +112,10 @@ def brokers(client: Client) -> Brokers:
         living = {each.node_id: f"{each.host}:{each.port}" for each in metadata.brokers}
         partitions = [each for topic in metadata.topics for each in topic.partitions]
         assigned = {replica for each in partitions for replica in each.replica_nodes}
-        answers = await network.send_all([(each, _request()) for each in living])
+        about_us = {"client_software_name": "retentiond", "client_software_version": __version__}
+        answers = await network.send_all(
+            [(each, ApiVersionsRequest(**about_us)) for each in living]
+        )
         releases = dict(zip(living, map(_release_told, answers), strict=True))
         addresses = fenced | living
         return Brokers(
@@ -158,12 +161,6 @@ async def _fenced(network: NetworkClient, node: int) -> dict[int, str]:
     }
 
 
-def _request() -> Any:
-    return ApiVersionsRequest(
-        client_software_name="retentiond", client_software_version=__version__
-    )
-
-
 def _release_told(answer: Any) -> Release | Failure:
     if isinstance(answer, Exception):
         return failure_of_exception(answer)
@@ -171,10 +168,6 @@ def _release_told(answer: Any) -> Release | Failure:
         return failure_of_code(answer.error_code)
     versions = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
     features = {each.name: each.max_version for each in answer.supported_features or ()}
-    return _release(versions, features)
-
-
-def _release(versions: Mapping[int, tuple[int, int]], features: Mapping[str, int]) -> Release:
     request, version = SINCE_NEWEST
     if versions.get(request.value, (0, -1))[1] >= version:
         return NEWEST_RELEASE
@@ -194,11 +187,6 @@ BROKER = 4
 def broker_configs(
     client: Client, names: Collection[str]
 ) -> Mapping[int, Mapping[str, str] | Failure]:
-    """The settings of each live broker, as texts; one that has no value is left out.
-
-    Raises `KafkaUnavailable` when no broker answers.
-    """
-
     async def ask(network: NetworkClient) -> Mapping[int, Mapping[str, str] | Failure]:
         described = await network.describe_cluster()
         live = [each["broker_id"] for each in described["brokers"] if not each.get("is_fenced")]
@@ -217,7 +205,7 @@ def request_for(broker: int, names: Collection[str]) -> Any:
 
 
 def settings_in(answer: Any) -> Mapping[str, str] | Failure:
-    """The settings by name; ``answer`` is the response, or the error that came instead."""
+    """``answer`` is the response, or the error that came instead."""
     if isinstance(answer, Exception):
         return failure_of_exception(answer)
     (result,) = answer.results
@@ -236,7 +224,7 @@ NO_LEADER = Failure("LEADER_NOT_AVAILABLE", "the cluster's controllers have no l
 
 
 def cluster_time(client: Client) -> int | Failure | None:
-    """Epoch milliseconds; None where this cluster does not tell, or not this principal."""
+    """None where this cluster does not tell, or not this principal."""
 
     async def ask(network: NetworkClient) -> int | Failure | None:
         try:
@@ -244,15 +232,12 @@ def cluster_time(client: Client) -> int | Failure | None:
                 return None
         except IncompatibleBrokerVersion:
             return None
-        return _time_of_controller(await network.send(_describe_quorum()))
+        topic = DescribeQuorumRequest.TopicData
+        partition = topic.PartitionData(partition_index=0)
+        topics = [topic(topic_name=METADATA_TOPIC, partitions=[partition])]
+        return _time_of_controller(await network.send(DescribeQuorumRequest(topics=topics)))
 
     return client.run(ask)
-
-
-def _describe_quorum() -> Any:
-    topic = DescribeQuorumRequest.TopicData
-    partition = topic.PartitionData(partition_index=0)
-    return DescribeQuorumRequest(topics=[topic(topic_name=METADATA_TOPIC, partitions=[partition])])
 
 
 def _time_of_controller(answer: Any) -> int | Failure | None:

@@ -182,7 +182,7 @@ def _connect(
     identity: ClusterIdentity,
     context: ssl.SSLContext | None,
 ) -> KafkaAdminClient:
-    """A client that has seen the cluster. One that has not leaves no thread and no socket."""
+    """A client that has seen the cluster."""
     for name in LOGGERS_THAT_SHOW_SECRETS:
         logging.getLogger(name).addFilter(_is_no_debugging)
     options = {"reconnect_backoff_max_ms": RECONNECT_MS, **settings.kafka_python}
@@ -212,8 +212,6 @@ def _connect(
 
 
 class _ClosingClient(KafkaNetClient):  # type: ignore[misc]  # untyped
-    """Leaves no socket open when it is closed."""
-
     def __init__(self, **config: Any) -> None:
         super().__init__(**config)
         self._sockets = Sockets(self._manager)
@@ -251,16 +249,17 @@ LOGIN_PROBLEMS = {
 
 
 class FailedConnections:
-    """Knows for each broker how the last connection to it failed, if it did."""
+    """How the last connection to each broker failed, if it did."""
 
     def __init__(self, settings: ClientSettings) -> None:
         self._settings = settings
-        self._failed: dict[object, BaseException] = {}  # by node id
-        self._servers: dict[object, str] = {}
+        self._servers: dict[object, str] = {}  # by node id
         self._start()
 
     def _start(self) -> None:
-        """Looks for a first broker from now on."""
+        """Looks for a first broker from now on. What befell an earlier client is forgotten:
+        somebody may have fixed it."""
+        self._failed: dict[object, BaseException] = {}
         self._since = time.monotonic()
         self._tried_at: dict[object, float] = {}
         self._try_ms = FIRST_TRY_MS
@@ -271,10 +270,8 @@ class FailedConnections:
     def watch(self, manager: Any) -> None:
         """Sees to it that no connection of this new client goes unnoticed.
 
-        Once every broker to start from has failed for good, its next attempt raises how. What
-        befell an earlier client is forgotten: somebody may have fixed it.
+        Once every broker to start from has failed for good, its next attempt raises how.
         """
-        self._failed.clear()
         self._start()
         connect, build_transport = manager.get_connection, manager._build_transport
 
@@ -283,7 +280,7 @@ class FailedConnections:
                 options["timeout_ms"] = self._turn(manager, node_id, options["timeout_ms"])
             made = connect(node_id, **options)
             if made.initializing:
-                made.init_future.add_callback(partial(self._succeeded, node_id))
+                made.init_future.add_callback(lambda _: self._failed.pop(node_id, None))
                 made.init_future.add_errback(partial(self._note, manager, node_id))
             return made
 
@@ -335,9 +332,6 @@ class FailedConnections:
         if starting <= self._refused and time.monotonic() - self._since > ALL_REFUSED_S:
             raise KafkaTimeoutError("none of the servers to start from answers")
 
-    def _succeeded(self, node_id: object, _: object) -> None:
-        self._failed.pop(node_id, None)
-
     def _note(self, manager: Any, node_id: object, error: BaseException) -> None:
         broker = manager.cluster.broker_metadata(node_id)
         if broker is not None:
@@ -366,11 +360,7 @@ def data_before_end(receive: Callable[[], Received]) -> Received:
 def _of_login(error: BaseException) -> ConnectionProblem | None:
     for kind, problem in LOGIN_PROBLEMS.items():
         if isinstance(error, kind):
-            return ConnectionProblem(problem, _words(error))
+            said = " ".join(str(each) for each in error.args)
+            said = said.removeprefix(f"{type(error).__name__}: ")
+            return ConnectionProblem(problem, " ".join(said.split()))
     return None
-
-
-def _words(error: BaseException) -> str:
-    """The broker's own, on one line."""
-    said = " ".join(str(each) for each in error.args)
-    return " ".join(said.removeprefix(f"{type(error).__name__}: ").split())

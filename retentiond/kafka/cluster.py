@@ -250,7 +250,7 @@ class KafkaCluster:
         self._records.close()
 
     def _note_wait(self, seconds: float) -> None:
-        """A broker's quota makes a request wait: told like a request of its own."""
+        """Told like a request of its own."""
         self._observe(THROTTLED, "ok", seconds)
 
     def _timed(self, api: str, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -35,7 +35,7 @@ class ClusterIdentity:
 
     @property
     def endpoints(self) -> Mapping[int, Endpoint]:
-        """The brokers' addresses by id, as the cluster last told them."""
+        """By broker, as the cluster last told them."""
         return self._endpoints
 
     @property
@@ -61,7 +61,6 @@ class ClusterIdentity:
             self._endpoints = MappingProxyType(told)
 
     def raise_if_two(self) -> None:
-        """Raises `OtherCluster` once two ids were seen."""
         if self._other_id is not None:
             raise OtherCluster(
                 f"two clusters answer: retentiond works on cluster {self._cluster_id}, and a "

@@ -75,7 +75,6 @@ class AddressBook:
 
 
 ADDRESSES = AddressBook()
-"""Of this process."""
 
 
 def look_up(config: Any, node: Any, *, anew: bool = False) -> Future[Addresses]:
@@ -172,16 +171,13 @@ class Sockets:
         if timeout_at is None:
             yield
             return
-        timer = self._net.call_at(timeout_at, _shutting(connected))
+
+        def shut() -> None:
+            with contextlib.suppress(OSError):  # it has ended by itself
+                connected.shutdown(socket.SHUT_RDWR)
+
+        timer = self._net.call_at(timeout_at, shut)
         try:
             yield
         finally:
             self._net.cancel(timer)
-
-
-def _shutting(connected: socket.socket) -> Callable[[], None]:
-    def shut() -> None:
-        with contextlib.suppress(OSError):  # it has ended by itself
-            connected.shutdown(socket.SHUT_RDWR)
-
-    return shut

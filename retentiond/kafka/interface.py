@@ -48,8 +48,8 @@ NO_SUCH_TOPIC = "UNKNOWN_TOPIC_OR_PARTITION"
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
-    """A topic as the metadata shows it. ``topic_id`` is Kafka's, base64 as its tools print it; None
-    in a cluster that gives none (``inter.broker.protocol.version`` before 2.8)."""
+    """``topic_id`` is Kafka's, base64 as its tools print it; None in a cluster that gives none
+    (``inter.broker.protocol.version`` before 2.8)."""
 
     name: str
     topic_id: str | None
@@ -105,8 +105,6 @@ class PartitionEpoch(NamedTuple):
 
 
 class OffsetBound(Enum):
-    """Which offset a look-up asks for."""
-
     LOG_START = "log_start"
     HIGH_WATERMARK = "high_watermark"
     LAST_STABLE = "last_stable"
@@ -243,10 +241,8 @@ class KeyedRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogDirs:
-    """What is on the cluster's disks. ``brokers``: each that the metadata show, by its id.
-
-    ``assigned``: the brokers that are to hold each partition, among them those that a
-    reassignment under way adds or removes.
+    """``brokers``: each that the metadata show, by its id. ``assigned``: the brokers that are to
+    hold each partition, among them those that a reassignment under way adds or removes (KIP-455).
     """
 
     brokers: Mapping[int, Sequence[LogDir] | Failure]
@@ -254,14 +250,13 @@ class LogDirs:
 
 
 class Kafka(Protocol):
-    def cluster_id(self) -> str:
-        """The cluster's id. Raises `KafkaUnavailable` when no broker answers."""
+    def cluster_id(self) -> str: ...
 
     def cluster_time(self) -> int | Failure | None:
         """The cluster's clock, epoch milliseconds; None where it does not tell."""
 
     def topic_names(self) -> frozenset[str]:
-        """All topics that the principal may see; refreshes the client's metadata."""
+        """All topics that the principal may see."""
 
     def describe_topics(
         self, names: Collection[str]
@@ -298,20 +293,19 @@ class Kafka(Protocol):
         which has not ended."""
 
     def log_dirs(self, give_up: Callable[[], bool] = lambda: False) -> LogDirs:
-        """What every broker's log directories hold. Waits for no other request, nor they for it.
+        """Waits for no other request, nor they for it.
 
         A broker that does not answer, or not this principal, is a `Failure`, and so is one that has
         not answered when ``give_up`` says so; a cluster that does not raises `KafkaUnavailable`.
         """
 
     def coordinator_state(self, earlier: CoordinatorState | None = None) -> CoordinatorState:
-        """How they stand. With an ``earlier`` state, those that led then are asked whether they
-        are at work; that is a request less, and where another one leads now, both states show it.
-        """
+        """With an ``earlier`` state, those that led then are asked whether they are at work; that
+        is a request less, and where another one leads now, both states show it."""
 
     def coordinators_since(self, earlier: CoordinatorState) -> CoordinatorState:
-        """How they stand. Where nothing has changed since ``earlier``, leader epochs included, they
-        are not asked whether they are at work."""
+        """Where nothing has changed since ``earlier``, leader epochs included, they are not asked
+        whether they are at work."""
 
     def list_groups(self) -> Sequence[ListedGroup]:
         """Groups of all kinds. Raises `KafkaUnavailable` if a broker did not answer."""
@@ -327,10 +321,11 @@ class Kafka(Protocol):
         """
 
     def share_offsets(self, groups: Collection[str]) -> Mapping[str, Sequence[Commit] | Failure]:
-        """The start offset of every share-partition of share groups, as commits (KIP-932)."""
+        """The start offset of every share-partition of share groups, as commits (KIP-932): one that
+        isn't known yet, or couldn't be read, is a commit without offset."""
 
     def members(self, groups: Collection[ListedGroup]) -> Mapping[str, GroupMembers | Failure]:
-        """What the live members of each group read, as far as their protocol shows it."""
+        """A kind of group that can't be described is a `Failure`."""
 
     def last_records(
         self, topic: str, elsewhere: Mapping[str, str] | None = None

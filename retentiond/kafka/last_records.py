@@ -44,7 +44,8 @@ MOST_SECONDS = 30.0
 """How long one reading may take. The next one goes on where it ended."""
 
 KEPT_FOR_S = 3600.0
-"""How long what was read counts, without a look at what came after it."""
+"""How long what was read counts, without a look at what came after it: then a tombstone may have
+come and gone. Kafka keeps one for delete.retention.ms, a day by default."""
 
 MOST_KEPT_BYTES = 32 * 1024 * 1024
 """How much the last records of all keys may take."""
@@ -107,15 +108,15 @@ class LastRecords:
         partitions = [TopicPartition(self._topic, number) for number in described.partitions]
         ends = self._offsets.offsets(partitions, OffsetBound.LAST_STABLE)
         starts = self._offsets.offsets(partitions, OffsetBound.LOG_START)
-        bounds: dict[TopicPartition, tuple[int, int]] = {}
+        log_starts: dict[TopicPartition, int] = {}
+        log_ends: dict[TopicPartition, int] = {}
         for at in partitions:
             start, end = starts[at], ends[at]
             if isinstance(start, Failure):
                 return start
             if isinstance(end, Failure):
                 return end
-            bounds[at] = start, end
-        log_starts = {at: start for at, (start, _) in bounds.items()}
+            log_starts[at], log_ends[at] = start, end
         epochs = self._leader_epochs(partitions)
         if isinstance(epochs, Failure):
             return epochs
@@ -124,10 +125,10 @@ class LastRecords:
             and described.topic_id == self._topic_id
             and self._starts == log_starts
             and self._epochs == epochs
-            and not self._is_old()
+            and seconds_since_boot() - self._fresh_at_s <= KEPT_FOR_S
         )
         if not goes_on or any(
-            at not in bounds or not bounds[at][0] <= offset <= bounds[at][1]
+            at not in log_ends or not log_starts[at] <= offset <= log_ends[at]
             for at, offset in self._next.items()
         ):
             self._forget(described.topic_id)
@@ -135,25 +136,18 @@ class LastRecords:
         self._epochs = epochs
         for at, start in log_starts.items():
             self._next.setdefault(at, start)
-        return {at: end for at, (_, end) in bounds.items()}
+        return log_ends
 
     def _leader_epochs(
         self, partitions: Collection[TopicPartition]
     ) -> dict[TopicPartition, int] | Failure:
-        async def ask(network: NetworkClient) -> dict[TopicPartition, Leader | Failure]:
-            return await self._leaders.of(network, partitions)
-
+        led = self._client.run(lambda network: self._leaders.of(network, partitions))
         epochs: dict[TopicPartition, int] = {}
-        for at, leader in self._client.run(ask).items():
+        for at, leader in led.items():
             if isinstance(leader, Failure):
                 return leader
             epochs[at] = leader.epoch
         return epochs
-
-    def _is_old(self) -> bool:
-        """Whether a tombstone may have come and gone since all was read: Kafka keeps one for
-        delete.retention.ms, a day by default."""
-        return seconds_since_boot() - self._fresh_at_s > KEPT_FOR_S
 
     def _read_to(self, ends: Mapping[TopicPartition, int], give_up_at: float) -> Failure | None:
         """None: all that is below the ends has been read."""

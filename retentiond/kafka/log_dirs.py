@@ -6,10 +6,8 @@ on its broker, that broker's own metadata read after does not either, and it is 
 then: so a topic that is just being created or deleted, or a reassignment, makes none. A topic
 that this principal may not describe is left out of the metadata, and is no orphan either.
 
-Topics are asked for by their names: a listing leaves out those that the principal may not see,
-silently, while a name is answered with an error then. Each broker answers from its own copy
-of the metadata, and one that lags behind may not know yet what was assigned a moment ago: so all
-of them are asked. Replicas that are being added or removed count as replicas (KIP-455).
+Each broker answers from its own copy of the metadata, and one that lags behind may not know yet
+what was assigned a moment ago: so all of them are asked, about topics by their names.
 """
 
 from __future__ import annotations
@@ -38,15 +36,11 @@ NOT_ALLOWED = Failure(
     "CLUSTER_AUTHORIZATION_FAILED", "its log directories are only shown with DESCRIBE on CLUSTER"
 )
 
-Assigned = dict[TopicPartition, tuple[int, ...]]
-
-
 NOT_YET = Failure("REQUEST_TIMED_OUT", "it has not answered yet; the next cycle asks again")
 
 
 def log_dirs(client: Client, give_up: Callable[[], bool] = lambda: False) -> LogDirs:
-    """The directories of each broker of the metadata, or why they are not known: `NOT_YET` of those
-    that have not answered when ``give_up`` says so."""
+    """`NOT_YET` of brokers that have not answered when ``give_up`` says so."""
 
     async def ask(network: NetworkClient) -> LogDirs:
         metadata = await network.topics(None)
@@ -66,7 +60,7 @@ def log_dirs(client: Client, give_up: Callable[[], bool] = lambda: False) -> Log
     return client.run(ask)
 
 
-def _assigned(metadata: Any) -> Assigned:
+def _assigned(metadata: Any) -> dict[TopicPartition, tuple[int, ...]]:
     return {
         TopicPartition(topic.name, partition.partition_index): tuple(partition.replica_nodes)
         for topic in metadata.topics
@@ -97,8 +91,7 @@ def _directories(answer: Any) -> tuple[LogDir, ...] | Failure:
 
 def _directory(result: Any) -> LogDir:
     if result.error_code:
-        failure = failure_of_code(result.error_code)
-        return LogDir(result.log_dir, failure=failure)
+        return LogDir(result.log_dir, failure=failure_of_code(result.error_code))
     return LogDir(
         path=result.log_dir,
         replicas=tuple(
@@ -186,10 +179,8 @@ RETENTION_KEYS = {
 
 @dataclass(frozen=True, slots=True)
 class TopicReplicas:
-    """``topic_id``: base64 as Kafka prints it; None of brokers that know no ids.
-
-    ``brokers`` by partition; ``unclear`` are the partitions whose answer had an error.
-    """
+    """``topic_id``: as in `TopicDescription`. ``brokers`` by partition. ``unclear`` are the
+    partitions whose answer had an error."""
 
     topic_id: str | None
     brokers: Mapping[int, frozenset[int]]
@@ -232,7 +223,7 @@ def read_replicas(client: Client, topics: Collection[str]) -> ClusterView:
             answers={
                 broker: failure_of_exception(answer)
                 if isinstance(answer, Exception)
-                else _answers(answer)
+                else {topic.name: _answer(topic) for topic in answer.topics}
                 for broker, answer in zip(live, answers, strict=True)
             },
         )
@@ -246,13 +237,15 @@ def read_retention_ms(client: Client, broker: int) -> int | Failure | None:
     async def ask(network: NetworkClient) -> int | Failure | None:
         (answer,) = await network.send_all([(broker, request_for(broker, RETENTION_KEYS))])
         settings = settings_in(answer)
-        return settings if isinstance(settings, Failure) else _retention_ms(settings)
+        if isinstance(settings, Failure):
+            return settings
+        for key, unit_ms in RETENTION_KEYS.items():
+            if key in settings:
+                retention_ms = int(settings[key]) * unit_ms
+                return None if retention_ms < 0 else retention_ms
+        return Failure("NOT_ANSWERED", "the broker did not tell its log.retention.*")
 
     return client.run(ask)
-
-
-def _answers(metadata: Any) -> dict[str, TopicReplicasAnswer]:
-    return {topic.name: _answer(topic) for topic in metadata.topics}
 
 
 def _answer(topic: Any) -> TopicReplicasAnswer:
@@ -265,12 +258,3 @@ def _answer(topic: Any) -> TopicReplicasAnswer:
         brokers={part.partition_index: frozenset(part.replica_nodes) for part in topic.partitions},
         unclear=frozenset(part.partition_index for part in topic.partitions if part.error_code),
     )
-
-
-def _retention_ms(values: Mapping[str, str]) -> int | Failure | None:
-    for key, unit_ms in RETENTION_KEYS.items():
-        value = values.get(key)
-        if value is not None:
-            retention_ms = int(value) * unit_ms
-            return None if retention_ms < 0 else retention_ms
-    return Failure("NOT_ANSWERED", "the broker did not tell its log.retention.*")

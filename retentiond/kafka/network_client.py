@@ -60,14 +60,14 @@ leave that to a request of its own (KIP-700)."""
 
 
 def failure_of_exception(error: BaseException) -> Failure:
-    """A kafka-python exception as a value; its class name is the code."""
+    """Of an exception that Kafka's protocol does not have, the class name is the code."""
     if isinstance(error, kp_errors.BrokerResponseError):
         return Failure(error.message or type(error).__name__, error.description or str(error))
     return Failure(type(error).__name__, str(error))
 
 
 def failure_of_code(code: int, message: str | None = None) -> Failure:
-    """A protocol error code as a value, with the message the broker sent, if any."""
+    """``message``: the broker's, if it sent one."""
     if code not in kp_errors.kafka_errors:
         return Failure(f"ERROR_{code}", message or "this version does not know that error")
     error = kp_errors.for_code(code)
@@ -75,10 +75,10 @@ def failure_of_code(code: int, message: str | None = None) -> Failure:
 
 
 def metadata_request(names: Iterable[str] | None, **more: Any) -> Any:
-    """Asks a broker about topics, None: all that are visible; and who the brokers are.
+    """Who the brokers are, and those topics; None: all that are visible.
 
-    One that is asked for by its name is answered with an error where it may not be seen; a
-    listing leaves it out silently.
+    A topic that may not be seen is answered with an error if it is asked for by its name; a listing
+    leaves it out silently.
     """
     topics = (
         None
@@ -89,8 +89,8 @@ def metadata_request(names: Iterable[str] | None, **more: Any) -> Any:
 
 
 def offsets_topic_request() -> Any:
-    """Asks a broker who leads ``__consumer_offsets``, and what this principal may do with the
-    cluster: ``authorized_operations``, None where the broker is too old to tell."""
+    """Who leads ``__consumer_offsets``, and what this principal may do with the cluster:
+    ``authorized_operations``, None where the broker is too old to tell."""
     return metadata_request(
         [OFFSETS_TOPIC],
         include_cluster_authorized_operations=True,
@@ -201,11 +201,9 @@ class NetworkClient:
         in_flight: int | None = None,
         give_up: Callable[[], bool] | None = None,
     ) -> list[Any]:
-        """Requests to (node, request) at once, a bounded number ``in_flight`` for each node.
-
-        Returns, in order, each response, or the error that came instead of it; None for what was
-        not answered when ``give_up`` said so.
-        """
+        """``requests``: (node, request). Returns, in order, each response, or the error that came
+        instead of it; None for what was not answered when ``give_up`` said so. ``in_flight``: at
+        most so many at once for each node."""
         at_once = in_flight or self._max_in_flight
         answers: list[Any] = [None] * len(requests)
         waiting: dict[int, list[int]] = {}
@@ -245,10 +243,8 @@ class NetworkClient:
         request: Callable[[Sequence[T]], Any],
         in_flight: int | None = None,
     ) -> list[tuple[Sequence[T], Any]]:
-        """What each node is to be asked about, at most ``size`` in a request.
-
-        Returns each batch with its response, or with the error that came instead of it.
-        """
+        """``by_node``: what each node is asked about, at most ``size`` in a request. Returns each
+        batch with its response, or with the error that came instead of it."""
         batches = [
             (node, asked[start : start + size])
             for node, asked in by_node.items()
@@ -259,7 +255,7 @@ class NetworkClient:
         return [(batch, answer) for (_, batch), answer in zip(batches, answers, strict=True)]
 
     def _compared(self, answer: Any) -> Any:
-        """The answer, if it is not another cluster's, where it tells."""
+        """Raises `OtherCluster` where the answer tells that it is another cluster's."""
         self._identity.check(getattr(answer, "cluster_id", None))
         return answer
 
@@ -270,14 +266,12 @@ class NetworkClient:
         return metadata
 
     async def topics(self, names: Iterable[str] | None) -> Any:
-        """Fresh metadata of those topics, None: all that are visible; the client learns today's
-        brokers from it."""
+        """As `offsets_topic`, of those topics; None: of all that are visible."""
         metadata = await self.send(metadata_request(names))
         self.learn(metadata)
         return metadata
 
     def learn(self, metadata: Any) -> None:
-        """Today's brokers, from any answer that shows them."""
         self._manager.cluster.update_metadata(metadata)
         self._learnt_at = time.monotonic()
 
@@ -288,7 +282,6 @@ class NetworkClient:
         return self.known_brokers()
 
     def forget_brokers(self) -> None:
-        """Whatever it has learnt of them is asked for again."""
         self._learnt_at = -math.inf
 
     def learn_listing(self, listed_by: Mapping[str, int]) -> None:
@@ -380,12 +373,11 @@ class NetworkClient:
         return found
 
     def disconnect(self) -> None:
-        """The next request to any broker connects to it."""
         for node in self.known_brokers():
             self._manager.close(node)
 
     def known_brokers(self) -> list[int]:
-        """As the metadata showed them that the client has last seen."""
+        """By the last metadata."""
         return [broker.node_id for broker in self._manager.cluster.brokers()]
 
     def version_of(self, request: Any) -> int:

@@ -56,7 +56,7 @@ def topic_names(client: Client) -> frozenset[str]:
 def describe_topics(
     client: Client, leaders: Leaders, names: Collection[str]
 ) -> Mapping[str, TopicDescription | Failure]:
-    """The topics as one broker's metadata show them; ``leaders`` learns from it."""
+    """``leaders`` learns from it."""
 
     async def ask(network: NetworkClient) -> dict[str, TopicDescription | Failure]:
         topics = (await leaders.read(network, names)).topics
@@ -68,7 +68,12 @@ def describe_topics(
 
 def topic_configs(client: Client, names: Collection[str]) -> Mapping[str, TopicConfig | Failure]:
     async def ask(network: NetworkClient) -> dict[str, TopicConfig | Failure]:
-        results = (await network.send(_configs_request(names))).results
+        resource = DescribeConfigsRequest.DescribeConfigsResource
+        resources = [
+            resource(resource_type=TOPIC, resource_name=name, configuration_keys=list(KEYS))
+            for name in names
+        ]
+        results = (await network.send(DescribeConfigsRequest(resources=resources))).results
         found = {
             result.resource_name: _read(result, _config, result.resource_name, "DescribeConfigs")
             for result in results
@@ -76,16 +81,6 @@ def topic_configs(client: Client, names: Collection[str]) -> Mapping[str, TopicC
         return {name: found.get(name, NOT_ANSWERED) for name in names}
 
     return client.run(ask) if names else {}
-
-
-def _configs_request(names: Collection[str]) -> Any:
-    resource = DescribeConfigsRequest.DescribeConfigsResource
-    return DescribeConfigsRequest(
-        resources=[
-            resource(resource_type=TOPIC, resource_name=name, configuration_keys=list(KEYS))
-            for name in names
-        ]
-    )
 
 
 def _read(
@@ -96,8 +91,7 @@ def _read(
         return read(answer)
     if answer.error_code == UNKNOWN_TOPIC:
         return NO_TOPIC
-    failure = failure_of_code(answer.error_code)
-    return with_topic_grant(failure, topic, operation)
+    return with_topic_grant(failure_of_code(answer.error_code), topic, operation)
 
 
 def _description(topic: Any) -> TopicDescription:
@@ -109,15 +103,8 @@ def _description(topic: Any) -> TopicDescription:
     )
 
 
-def _config(result: Any) -> TopicConfig | Failure:
-    try:
-        return topic_config({config.name: config.value for config in result.configs})
-    except KeyError as missing:
-        return Failure("NOT_ANSWERED", f"the broker left {missing} out of the topic's settings")
-
-
 def as_kafka_prints_it(topic_id: uuid.UUID | None) -> str | None:
-    """Base64 in the URL-safe alphabet; None of brokers that know no ids."""
+    """See `TopicDescription`: in base64's URL-safe alphabet."""
     if topic_id is None or not topic_id.int:
         return None
     return base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
@@ -134,12 +121,16 @@ KEYS = (
 )
 
 
-def topic_config(texts: Mapping[str, str]) -> TopicConfig:
-    """The configuration from `KEYS`. Raises KeyError if one is missing that a deletion needs."""
-    retention_ms = int(texts["retention.ms"])
-    retention_bytes = int(texts["retention.bytes"])
+def _config(result: Any) -> TopicConfig | Failure:
+    texts = {config.name: config.value for config in result.configs}
+    try:
+        retention_ms = int(texts["retention.ms"])
+        retention_bytes = int(texts["retention.bytes"])
+        cleanup_policy = texts["cleanup.policy"].split(",")
+    except KeyError as missing:
+        return Failure("NOT_ANSWERED", f"the broker left {missing} out of the topic's settings")
     return TopicConfig(
-        cleanup_policy=frozenset(policy.strip() for policy in texts["cleanup.policy"].split(",")),
+        cleanup_policy=frozenset(policy.strip() for policy in cleanup_policy),
         retention_ms=None if retention_ms < 0 else retention_ms,
         retention_bytes=None if retention_bytes < 0 else retention_bytes,
         segment_bytes=_number(texts, "segment.bytes"),
@@ -203,7 +194,11 @@ class Leaders:
         self, network: NetworkClient, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, Leader | Failure]:
         """Raises an error of the client where no broker tells."""
-        self._drop_unlisted()
+        listed, self._listed = self._listed, None
+        if listed is not None:
+            for remembered in (self._topics, self._read_at, self._ids):
+                for name in remembered.keys() - listed:
+                    del remembered[name]
         asked = list(partitions)
         since = time.monotonic() - METADATA_FRESH_S
         topics = {partition.topic for partition in asked}
@@ -223,23 +218,16 @@ class Leaders:
         return metadata
 
     def topic_id(self, topic: str) -> object:
-        """The topic's id in the last metadata."""
+        """By the last metadata."""
         return self._ids.get(topic)
 
     def forget(self) -> None:
-        """Whoever led may no longer lead. From any thread."""
+        """From any thread."""
         self._read_at = {}
 
     def keep(self, listed: Collection[str]) -> None:
         """Nothing is remembered of other topics, from the next question on. From any thread."""
         self._listed = frozenset(listed)
-
-    def _drop_unlisted(self) -> None:
-        listed, self._listed = self._listed, None
-        if listed is not None:
-            for remembered in (self._topics, self._read_at, self._ids):
-                for name in remembered.keys() - listed:
-                    del remembered[name]
 
     def _leader(self, partition: TopicPartition) -> Leader | Failure:
         topic = self._topics[partition.topic]

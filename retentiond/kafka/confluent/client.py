@@ -70,9 +70,8 @@ class LibrdkafkaClient:
         partitions: Collection[TopicPartition],
         prove: Callable[[], Callable[[], Collection[int]]] | None = None,
     ) -> Mapping[str, str | Failure]:
-        """The topics' ids, through the client that the next request goes out by. ``prove`` has
-        brokers prove their cluster to another client; what it returns waits for those that have. No
-        other broker gets a request."""
+        """``prove`` has brokers prove their cluster to another client; what it returns waits for
+        those that have. No other broker gets a request."""
         self._has_looked = False
         if not self._is_ready():
             self._connect(partitions)
@@ -84,7 +83,7 @@ class LibrdkafkaClient:
         return ids
 
     def get_ready(self, partitions: Collection[TopicPartition]) -> None:
-        """Connects the client that deletes. Where that fails, the next look says why."""
+        """Where it fails, the next look says why."""
         with contextlib.suppress(KafkaUnavailable):
             self._connect(partitions)
 
@@ -150,10 +149,7 @@ class LibrdkafkaClient:
     def delete_up_to(
         self, targets: Mapping[TopicPartition, Target], timeout_s: float
     ) -> Mapping[TopicPartition, DeleteAnswer]:
-        """DeleteRecords as an operator words it: also everything, and offset 0.
-
-        Raises ValueError for a negative offset.
-        """
+        """Raises ValueError for a negative offset."""
         return self._delete(deletions.offsets_of(targets), timeout_s)
 
     def _delete(

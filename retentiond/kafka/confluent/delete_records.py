@@ -44,7 +44,6 @@ from retentiond.model import Failure, TopicPartition
 
 DeleteAnswers: TypeAlias = dict[TopicPartition, DeleteAnswer]
 
-
 LOOK_TIMEOUT_S = 3.0
 """How long the look before a request may take: the evidence grows old meanwhile."""
 
@@ -103,10 +102,7 @@ class Deleter:
         self._looked_at = self._handed_over_at = 0.0
 
     def get_ready(self, partitions: Collection[TopicPartition], timeout_s: float) -> None:
-        """Connects to the leaders, so that nothing but a look and the request is left to do.
-
-        Raises `KafkaUnavailable` where it can't ask who leads.
-        """
+        """Connects to the leaders. Raises `KafkaUnavailable` where it can't ask who leads."""
         patience_s = max(CONNECT_LEADERS_S, 2 * self._connected_in_s)
         with explained(self._settings):
             self._ask_leaders(partitions, timeout_s, patience_s)
@@ -129,7 +125,10 @@ class Deleter:
         with explained(self._settings):
             asked = _describe(self._client, names, timeout_s)
             silent, at_once = self._ask_leaders(partitions, timeout_s, patience_s)
-            self._silent = silent if proven is None else silent | self._led_by_others(proven())
+            if proven is not None:
+                answered = proven()
+                silent |= {at for at, by in self._leaders.items() if by not in answered}
+            self._silent = silent
             if not at_once:
                 asked = _describe(self._client, names, timeout_s)
             cluster_to_come, topics = asked
@@ -138,9 +137,6 @@ class Deleter:
         self._looked_at = self._handed_over_at = time.monotonic()
         self._compare(cluster)
         return ids
-
-    def _led_by_others(self, proven: Collection[int]) -> frozenset[TopicPartition]:
-        return frozenset(at for at, by in self._leaders.items() if by not in proven)
 
     def _ask_leaders(
         self, partitions: Collection[TopicPartition], timeout_s: float, patience_s: float
@@ -180,7 +176,7 @@ class Deleter:
     def request(
         self, offsets: Mapping[TopicPartition, int], timeout_s: float, not_after: float = math.inf
     ) -> DeleteAnswers:
-        """See `request`. Only after a `look`; none goes to a leader that was silent then."""
+        """Only after a `look`; none goes to a leader that was silent then."""
 
         def refuse() -> DeleteFailure | None:
             self._handed_over_at = time.monotonic()
@@ -249,21 +245,14 @@ def _answering(asked: Mapping[int, Future[Any]], timeout_s: float) -> set[int]:
 
 
 def _topic_id(future: Any, timeout_s: float) -> str | Failure:
+    """librdkafka prints ids in base64's standard alphabet, Kafka in the URL-safe one."""
     try:
-        topic_id = url_safe(future.result(timeout_s + FUTURE_GRACE_S).topic_id)
+        topic_id = str(future.result(timeout_s + FUTURE_GRACE_S).topic_id)
     except (KafkaException, TimeoutError) as error:
         return failure_of_error(error)
-    return topic_id or Failure("NO_TOPIC_ID", "the cluster gives no topic ids")
-
-
-def url_safe(topic_id: object) -> str | None:
-    """librdkafka prints ids in base64's standard alphabet, Kafka in the URL-safe one; None of
-    clusters that give none."""
-    printed = str(topic_id).translate(_URL_SAFE)
-    return printed if printed.strip("A") else None
-
-
-_URL_SAFE = str.maketrans("+/", "-_")
+    if not topic_id.strip("A"):
+        return Failure("NO_TOPIC_ID", "the cluster gives no topic ids")
+    return topic_id.translate(str.maketrans("+/", "-_"))
 
 
 def request(
@@ -294,8 +283,10 @@ def request(
             answers[TopicPartition(key.topic, key.partition)] = low_watermark
         except (KafkaException, TimeoutError) as error:
             failed = failure_of_deletion(error)
+            message = SENTENCES.get(failed.failure.code, failed.failure.message)
+            failure = replace(failed.failure, message=message)
             answers[TopicPartition(key.topic, key.partition)] = replace(
-                failed, failure=_explained(failed.failure, key.topic)
+                failed, failure=with_topic_grant(failure, key.topic, "Delete")
             )
     return answers
 
@@ -308,22 +299,17 @@ SENTENCES = {
 """What a refusal of DeleteRecords means."""
 
 
-def _explained(failure: Failure, topic: str) -> Failure:
-    message = SENTENCES.get(failure.code, failure.message)
-    return with_topic_grant(replace(failure, message=message), topic, "Delete")
-
-
 def offsets_of(targets: Mapping[TopicPartition, Target]) -> dict[TopicPartition, int]:
     """The offsets as Kafka wants them: here alone a high watermark becomes its -1.
 
     Raises ValueError for a negative offset.
     """
-    return {at: _offset(at, target) for at, target in targets.items()}
-
-
-def _offset(at: TopicPartition, target: Target) -> int:
-    if target is OffsetBound.HIGH_WATERMARK:
-        return KAFKAS_HIGH_WATERMARK
-    if target < 0:
-        raise ValueError(f"refusing to delete {at} up to {target}")
-    return target
+    offsets: dict[TopicPartition, int] = {}
+    for at, target in targets.items():
+        if target is OffsetBound.HIGH_WATERMARK:
+            offsets[at] = KAFKAS_HIGH_WATERMARK
+        elif target < 0:
+            raise ValueError(f"refusing to delete {at} up to {target}")
+        else:
+            offsets[at] = target
+    return offsets

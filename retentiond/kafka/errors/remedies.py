@@ -29,10 +29,6 @@ class SettingNames:
     token_place: str = "kafka.sasl.oauthbearer.token.endpoint.url"
 
 
-TOKEN_WORDS = "kafka.sasl.oauthbearer.client.id and kafka.sasl.oauthbearer.client.secret"
-"""The login of OAUTHBEARER."""
-
-
 class ProblemKind(StrEnum):
     """What is wrong, in two words or three: the same for as long as the same thing is wrong."""
 

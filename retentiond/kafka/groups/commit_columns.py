@@ -77,7 +77,6 @@ class CommitColumns(Sequence[Commit]):
 
     @staticmethod
     def of(commits: Iterable[Commit]) -> CommitColumns:
-        """The same commits as columns, if they aren't columns already."""
         if isinstance(commits, CommitColumns):
             return commits
         rows = list(commits)

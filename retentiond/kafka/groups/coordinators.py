@@ -1,6 +1,7 @@
 """What each group's coordinator is asked, many groups in one request, and what it has committed.
 
-A group is listed by its coordinator, so the broker that listed it a moment ago is asked first.
+A group is listed by its coordinator, so the broker that listed it a moment ago is asked first. One
+that no longer coordinates it says so, and the coordinator is looked up.
 
 One unreadable group must not blind the batch that it was asked in, nor be lost in it. A batch that
 fails is asked again group by group, and every group comes back, if only as a `Failure`. Errors are
@@ -29,7 +30,6 @@ from retentiond.kafka.wire.by_hand import (
     BATCHED_OFFSETS,
     BatchedOffsetFetchRequest,
     BatchedOffsets,
-    GroupOffsets,
 )
 from retentiond.kafka.wire.named_offsets import NamedOffsetFetchRequest, NamedPartitions
 from retentiond.model import Commit, Failure, TopicPartition
@@ -60,7 +60,11 @@ async def ask_coordinators(
     groups_per_request: int | None = None,
 ) -> dict[str, T | Failure]:
     """``request`` makes the message about some groups, ``read`` its response into values."""
-    nodes = await _listed_or_asked(network, groups)
+    listed_by = network.listed_by()
+    nodes: dict[str, int | Failure] = {
+        group: listed_by[group] for group in groups if group in listed_by
+    }
+    nodes |= await find_coordinators(network, [group for group in groups if group not in nodes])
     found = await _ask(network, nodes, request, read, groups_per_request or GROUPS_PER_REQUEST)
     failed = [name for name, answer in found.items() if isinstance(answer, Failure)]
     if failed:
@@ -69,19 +73,6 @@ async def ask_coordinators(
             await _ask(network, await find_coordinators(network, failed), request, read, 1)
         )
     return found
-
-
-async def _listed_or_asked(
-    network: NetworkClient, groups: Collection[str]
-) -> dict[str, int | Failure]:
-    """Each group's coordinator. One that no longer is says so, and is looked up again."""
-    listed_by = network.listed_by()
-    found: dict[str, int | Failure] = {
-        group: listed_by[group] for group in groups if group in listed_by
-    }
-    return found | await find_coordinators(
-        network, [group for group in groups if group not in found]
-    )
 
 
 async def _ask(
@@ -138,11 +129,13 @@ GroupCommits = Sequence[Commit] | Failure
 def commits(
     client: Client, groups: Collection[str], on: Collection[TopicPartition] | None = None
 ) -> Mapping[str, GroupCommits]:
-    """All commits of each group, or those ``on`` some partitions. A failure on one partition is a
-    commit without offset."""
+    """A failure on one partition is a commit without offset."""
     request, size = offset_fetch, GROUPS_PER_OFFSET_FETCH
     if on is not None:
-        named = NamedPartitions(_by_topic(on))
+        topics: dict[str, list[int]] = {}
+        for name, number in on:
+            topics.setdefault(name, []).append(number)
+        named = NamedPartitions(topics)
         request = partial(NamedOffsetFetchRequest, named=named)
         size = max(1, min(size, COMMITS_PER_OFFSET_FETCH // max(1, named.count)))
 
@@ -152,13 +145,6 @@ def commits(
         )
 
     return client.run(ask) if groups else {}
-
-
-def _by_topic(partitions: Collection[TopicPartition]) -> dict[str, list[int]]:
-    topics: dict[str, list[int]] = {}
-    for name, number in partitions:
-        topics.setdefault(name, []).append(number)
-    return topics
 
 
 def offset_fetch(groups: Sequence[str]) -> Any:
@@ -174,23 +160,21 @@ def offset_fetch(groups: Sequence[str]) -> Any:
 
 def read_commits(answer: BatchedOffsets) -> dict[str, GroupCommits]:
     """The response to `offset_fetch`, by group."""
-    return {group.group_id: _commits_or_failure(group) for group in answer.groups}
-
-
-def _commits_or_failure(group: GroupOffsets) -> GroupCommits:
-    if group.error_code:
-        return failure_of_code(group.error_code)
-    return group.commits if group.is_whole else NOT_ANSWERED
+    found: dict[str, GroupCommits] = {}
+    for group in answer.groups:
+        if group.error_code:
+            found[group.group_id] = failure_of_code(group.error_code)
+        else:
+            found[group.group_id] = group.commits if group.is_whole else NOT_ANSWERED
+    return found
 
 
 def share_offsets(client: Client, groups: Collection[str]) -> Mapping[str, GroupCommits]:
-    """The start offset of every share-partition of each group, as commits.
-
-    One that isn't known yet, or couldn't be read, is a commit without offset.
-    """
+    def read(answer: Any) -> dict[str, GroupCommits]:
+        return {group.group_id: _start_offsets(group) for group in answer.groups}
 
     async def ask(network: NetworkClient) -> dict[str, GroupCommits]:
-        return await ask_coordinators(network, groups, _share_request, _read_share)
+        return await ask_coordinators(network, groups, _share_request, read)
 
     return client.run(ask) if groups else {}
 
@@ -203,10 +187,6 @@ def _share_request(groups: Sequence[str]) -> Any:
         for group in groups
     ]
     return DescribeShareGroupOffsetsRequest(groups=asked)
-
-
-def _read_share(answer: Any) -> dict[str, GroupCommits]:
-    return {group.group_id: _start_offsets(group) for group in answer.groups}
 
 
 def _start_offsets(group: Any) -> GroupCommits:

@@ -49,13 +49,9 @@ KINDS = frozenset(kind.value for kind in GroupKind)
 
 
 def coordinator_state(client: Client, earlier: CoordinatorState | None = None) -> CoordinatorState:
-    """Who leads ``__consumer_offsets`` now, whether each of them is at work as a coordinator, and
-    whether all groups are visible. Those that led ``earlier`` are asked, else those of today.
-
-    Every broker is asked who leads, after the coordinators are: one that has lost its lead may
+    """Every broker is asked who leads, after the coordinators are: one that has lost its lead may
     answer for a moment as if it had loaded nothing, but only once its own metadata name another
-    leader.
-    """
+    leader."""
 
     async def ask(network: NetworkClient) -> CoordinatorState:
         views = [] if earlier else [await network.offsets_topic()]
@@ -71,8 +67,7 @@ def coordinator_state(client: Client, earlier: CoordinatorState | None = None) -
 
 
 def coordinators_since(client: Client, earlier: CoordinatorState) -> CoordinatorState:
-    """The same, but where everything is as it was ``earlier`` they are not asked whether they are
-    at work: each leads in the same epoch, so it still is what it was then. A broker that is
+    """A coordinator that leads in the same epoch still is what it was ``earlier``. A broker that is
     started again, killed or not, leads in a new one; one before Kafka 2.1 tells none."""
 
     async def ask(network: NetworkClient) -> CoordinatorState | None:
@@ -122,7 +117,6 @@ async def _all_views(network: NetworkClient) -> list[Any]:
 
 
 async def _views(network: NetworkClient, nodes: Sequence[int]) -> list[Any]:
-    """What those brokers that answer say of the offsets topic."""
     answers = await network.send_all([(node, offsets_topic_request()) for node in nodes])
     return [answer for answer in answers if not isinstance(answer, Exception)]
 
@@ -137,20 +131,19 @@ def _leaders(views: Sequence[Any]) -> frozenset[tuple[int, int, int]]:
 
 
 def list_groups(client: Client) -> Sequence[ListedGroup]:
-    """Every broker's groups. Raises `KafkaUnavailable` if one broker didn't answer in full."""
-
     async def ask(network: NetworkClient) -> list[ListedGroup]:
         nodes = await network.brokers()
         answers = await network.send_all([(node, ListGroupsRequest()) for node in nodes])
         groups: dict[str, ListedGroup] = {}
         listed_by: dict[str, int] = {}
         for node, answer in zip(nodes, answers, strict=True):
+            failure = None
             if isinstance(answer, Exception):
                 network.forget_brokers()  # it may no longer be one
                 failure = failure_of_exception(answer)
-                raise KafkaUnavailable(f"broker {node} did not list its groups: {failure}")
-            if answer.error_code:
+            elif answer.error_code:
                 failure = failure_of_code(answer.error_code)
+            if failure is not None:
                 raise KafkaUnavailable(f"broker {node} did not list its groups: {failure}")
             for group in map(_listed, answer.groups):
                 name = group.group_id
@@ -189,8 +182,7 @@ def _either(one: ListedGroup, other: ListedGroup) -> ListedGroup:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorProbe:
-    """``not_at_work``: partitions whose coordinator did not answer, ascending; meaningless where
-    the principal ``may_ask`` only about some groups."""
+    """As in `CoordinatorState`."""
 
     not_at_work: tuple[int, ...] = ()
     may_ask: bool = True

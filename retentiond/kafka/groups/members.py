@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from kafka.errors import KafkaError
@@ -102,7 +101,6 @@ Members = GroupMembers | Failure
 
 
 def members(client: Client, groups: Collection[ListedGroup]) -> Mapping[str, Members]:
-    """The members of each group; a kind that can't be described is a `Failure`."""
     by_kind: dict[GroupKind, list[str]] = {}
     for group in groups:
         by_kind.setdefault(group.kind, []).append(group.group_id)
@@ -111,9 +109,7 @@ def members(client: Client, groups: Collection[ListedGroup]) -> Mapping[str, Mem
         found: dict[str, Members] = {}
         for kind, names in by_kind.items():
             if kind in _KINDS:
-                request, groups_field, read = _KINDS[kind]
-                ask_about = partial(_request, request, groups_field)
-                found.update(await _describe(network, names, ask_about, read))
+                found.update(await _describe(network, names, *_KINDS[kind]))
             else:
                 unknown = Failure("UNKNOWN_KIND", f"{kind} groups can't be described")
                 found.update(dict.fromkeys(names, unknown))
@@ -122,20 +118,20 @@ def members(client: Client, groups: Collection[ListedGroup]) -> Mapping[str, Mem
     return client.run(ask) if groups else {}
 
 
-def _request(request: Any, groups_field: str, names: Sequence[str]) -> Any:
-    return request(**{groups_field: list(names)}, include_authorized_operations=False)
-
-
 async def _describe(
     network: NetworkClient,
-    names: Sequence[str],
-    request: Callable[[Sequence[str]], Any],
+    groups: Sequence[str],
+    request: Any,
+    groups_field: str,
     read: Callable[[Any], Members],
 ) -> dict[str, Members]:
+    def about(names: Sequence[str]) -> Any:
+        return request(**{groups_field: list(names)}, include_authorized_operations=False)
+
     def answered(answer: Any) -> dict[str, Members]:
         return {group.group_id: _members(group, read) for group in answer.groups}
 
-    return await ask_coordinators(network, names, request, answered)
+    return await ask_coordinators(network, groups, about, answered)
 
 
 def _members(group: Any, read: Callable[[Any], Members]) -> Members:

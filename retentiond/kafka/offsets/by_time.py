@@ -178,7 +178,7 @@ class TieredLookups:
         return found
 
     def keep(self, listed: Collection[str]) -> None:
-        """Nothing is remembered of partitions of other topics."""
+        """Forgets all other topics."""
         topics = frozenset(listed)
         for remembered in (self._known, self._asked_at, self._steps):
             for at in [at for at in remembered if at.topic not in topics]:

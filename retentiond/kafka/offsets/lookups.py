@@ -95,7 +95,7 @@ class Offsets:
         self._tiered |= topics
 
     def keep(self, listed: Collection[str]) -> None:
-        """Nothing is remembered of other topics than these."""
+        """Forgets all other topics."""
         for name in self._tiered.keys() - set(listed):
             del self._tiered[name]
         self._stamps.keep(listed)
@@ -135,11 +135,7 @@ class Offsets:
             log_starts=partial(self.offsets, bound=OffsetBound.LOG_START),
             local_starts=partial(self.offsets, bound=OffsetBound.LOCAL_START),
             newest=self._newest,
-            in_small_requests=partial(
-                self._by_time,
-                stamps_ms,
-                in_small_requests=True,
-            ),
+            in_small_requests=partial(self._by_time, stamps_ms, in_small_requests=True),
         )
 
     def _logs(
@@ -160,8 +156,10 @@ class Offsets:
         found: dict[PartitionEpoch, EpochEnd | Failure | None] = {}
         rounds: list[dict[TopicPartition, int]] = []
         """No answer names its question: a request asks about a partition once."""
-        past = [each for each in asked if not _leads_in(leads[each.at], each.leader_epoch)]
-        for each in past:
+        for each in asked:
+            leader = leads[each.at]
+            if isinstance(leader, Leader) and leader.epoch == each.leader_epoch:
+                continue
             into = next((those for those in rounds if each.at not in those), None)
             if into is None:
                 rounds.append(into := {})
@@ -221,8 +219,6 @@ class Offsets:
     def _look_up(
         self, asked: _Asked, read: Callable[[Any], T]
     ) -> dict[TopicPartition, T | Failure]:
-        """What ``read`` makes of each partition's answer."""
-
         async def ask(network: NetworkClient) -> dict[TopicPartition, T | Failure]:
             led = await self._leaders.of(network, asked.wanted)
             found, doubtful = await _ask(network, asked, led, read)
@@ -283,13 +279,14 @@ async def _ask(
     for batch, response in responses:
         if isinstance(response, Exception):
             partitions = [at for at, _ in batch]
-            found |= dict.fromkeys(partitions, _unanswered(response))
+            is_silent = isinstance(response, RequestTimedOutError)
+            failure = SILENT_LEADER if is_silent else failure_of_exception(response)
+            found |= dict.fromkeys(partitions, failure)
             doubtful += partitions
             continue
         for at, part in _parts(response):
             if part.error_code:
-                failure = failure_of_code(part.error_code)
-                found[at] = _explained(failure, at)
+                found[at] = _explained(failure_of_code(part.error_code), at)
                 if part.error_code in RETRY_AFTER_METADATA:
                     doubtful.append(at)
             else:
@@ -339,18 +336,8 @@ def _epochs_request(wanted: Mapping[str, Sequence[OffsetQuery]]) -> Any:
     )
 
 
-def _unanswered(error: Exception) -> Failure:
-    if isinstance(error, RequestTimedOutError):
-        return SILENT_LEADER
-    return failure_of_exception(error)
-
-
 def _explained(failure: Failure, at: TopicPartition) -> Failure:
     return with_topic_grant(failure, at.topic, "Describe")
-
-
-def _leads_in(leader: Leader | Failure, epoch: int) -> bool:
-    return isinstance(leader, Leader) and leader.epoch == epoch
 
 
 def _epoch_end(part: Any) -> EpochEnd:

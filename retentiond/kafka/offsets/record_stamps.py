@@ -89,7 +89,7 @@ class RecordStamps:
         self._may_not_read: frozenset[str] = frozenset()
 
     def keep(self, listed: Collection[str]) -> None:
-        """Nothing is remembered of other topics than these."""
+        """Forgets all other topics."""
         names = frozenset(listed)
         self._may_not_read &= names
         for at in [at for at in list(self._stamped) if at.topic not in names]:

@@ -112,19 +112,13 @@ NO_SERVERS = "bootstrap.servers"  # --bootstrap-server counts, as with Kafka's o
 
 def read_settings(servers: str, path: Path | None) -> ClientSettings:
     """Raises `ConfigError` naming the file and the key."""
-    if path is None:
-        return _settings(servers, {}, None)
-    try:
-        properties = java_properties.read(path)
-    except OSError as error:
-        raise ConfigError(f"can't be read ({error.strerror})", file=str(path)) from error
-    except ValueError as error:
-        raise ConfigError(str(error), file=str(path)) from error
-    return _settings(servers, properties, path)
-
-
-def _settings(servers: str, properties: Mapping[str, str], path: Path | None) -> ClientSettings:
     file = None if path is None else str(path)
+    try:
+        properties = {} if path is None else java_properties.read(path)
+    except OSError as error:
+        raise ConfigError(f"can't be read ({error.strerror})", file=file) from error
+    except ValueError as error:
+        raise ConfigError(str(error), file=file) from error
     try:
         both, librdkafka = translated(properties)
         settings = translate({"bootstrap.servers": servers, **both})
@@ -151,7 +145,10 @@ def translated(properties: Mapping[str, str]) -> tuple[dict[str, str], dict[str,
         both[ENDPOINT_IDENTIFICATION] = rest.pop(ENDPOINT_IDENTIFICATION) or "none"
     files, inline = tls.stores({key: rest.pop(key) for key in tls.PROPERTIES if key in rest})
     for key in sorted(rest):
-        raise ConfigError(_untranslatable(key), path=key)
+        why = "this property can't be translated for librdkafka; remove it"
+        if key.startswith("ssl.") and key.endswith("store.password"):
+            why = "PEM files have no store password; ssl.key.password is the key's"
+        raise ConfigError(why, path=key)
     return both | files, librdkafka | inline
 
 
@@ -177,15 +174,15 @@ def _login(properties: Mapping[str, str]) -> dict[str, str]:
     if jaas not in properties:
         raise ConfigError(f"{named} needs it", path=jaas)
     try:
-        login = parse_login(properties[jaas])
+        mechanisms, options = parse_login(properties[jaas])
     except ValueError as error:
         raise ConfigError(str(error), path=jaas) from error
-    if named not in login.mechanisms:
+    if named not in mechanisms:
         raise ConfigError(f"its login module is none for {named}", path=jaas)
     if named in PASSWORD_MECHANISMS:
-        secrets = {f"sasl.{name}": value for name, value in login.options.items()}
+        secrets = {f"sasl.{name}": value for name, value in options.items()}
     else:
-        secrets = _token_login(properties, login.options)
+        secrets = _token_login(properties, options)
     return {protocol: spoken, mechanism: named, **secrets}
 
 
@@ -213,9 +210,3 @@ def _token_login(properties: Mapping[str, str], options: Mapping[str, str]) -> d
         **{TOKEN_OPTIONS[name]: value for name, value in options.items() if name in TOKEN_OPTIONS},
         **({EXTENSIONS: ",".join(extensions)} if extensions else {}),
     }
-
-
-def _untranslatable(key: str) -> str:
-    if key.startswith("ssl.") and key.endswith("store.password"):
-        return "PEM files have no store password; ssl.key.password is the key's"
-    return "this property can't be translated for librdkafka; remove it"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 BLANKS = " \t\f"
@@ -97,7 +97,6 @@ LOGIN_MODULES = {
         ("AWS_MSK_IAM",), takes=re.compile("awsProfileName|awsRoleArn")
     ),
 }
-"""By their class."""
 
 _TOKEN = re.compile(
     r"""\s+ | //[^\n]* | /\*.*?\*/
@@ -110,14 +109,9 @@ _TOKEN = re.compile(
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "b": "\b", "a": "\a", "v": "\v"}
 
 
-@dataclass(frozen=True, slots=True)
-class JaasLogin:
-    mechanisms: tuple[str, ...]
-    options: Mapping[str, str] = field(repr=False)
-
-
-def parse_login(text: str) -> JaasLogin:
-    """Raises ValueError saying what is wrong, without a word of what may be a secret."""
+def parse_login(text: str) -> tuple[tuple[str, ...], Mapping[str, str]]:
+    """The mechanisms of the login module, and its options. Raises ValueError saying what is wrong,
+    without a word of what may be a secret."""
     tokens = _tokens(text)
     if len(tokens) < 3 or tokens[-1] != ";":
         raise ValueError('expected MODULE required username="…" password="…";')
@@ -127,14 +121,16 @@ def parse_login(text: str) -> JaasLogin:
         raise ValueError(f"the login module {name} is not known here; expected one of {known}")
     if flag.lower() != "required":
         raise ValueError("expected the word required after the login module")
-    module, options = LOGIN_MODULES[name], _options(rest)
+    if len(rest) % 3 or any(sign != "=" for sign in rest[1::3]):
+        raise ValueError('expected options as in username="…", and one login module')
+    module, options = LOGIN_MODULES[name], dict(zip(rest[::3], rest[2::3], strict=True))
     for needed in module.needs:
         if needed not in options:
             raise ValueError(f"the login module needs {needed}")
     for option in sorted(options.keys() - set(module.needs)):
         if not module.takes.fullmatch(option):
             raise ValueError(f"the login module's option {option} can't be translated; remove it")
-    return JaasLogin(module.mechanisms, options)
+    return module.mechanisms, options
 
 
 def _tokens(text: str) -> list[str]:
@@ -150,12 +146,6 @@ def _tokens(text: str) -> list[str]:
         elif token["word"] or token["sign"]:
             tokens.append(token[0])
     return tokens
-
-
-def _options(tokens: list[str]) -> dict[str, str]:
-    if len(tokens) % 3 or any(sign != "=" for sign in tokens[1::3]):
-        raise ValueError('expected options as in username="…", and one login module')
-    return dict(zip(tokens[::3], tokens[2::3], strict=True))
 
 
 def _unquote(quoted: str) -> str:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 
 from retentiond.errors import ConfigError
-from retentiond.kafka.errors.remedies import TOKEN_WORDS, SettingNames
+from retentiond.kafka.errors.remedies import SettingNames
 
 TOKEN_MECHANISM = "OAUTHBEARER"
 
@@ -175,7 +175,9 @@ def words_for(tokens: Mapping[str, str]) -> SettingNames:
         )
     if tokens.get(TOKEN_URL, "").startswith(FILE_SCHEME):
         return SettingNames(login="what writes the token file", token_from="the token file")
-    return SettingNames(login=TOKEN_WORDS) if tokens else SettingNames()
+    if tokens:
+        return SettingNames(login=f"kafka.{CLIENT_ID} and kafka.{CLIENT_SECRET}")
+    return SettingNames()
 
 
 def _refusal(name: str, why: str) -> ConfigError:

@@ -176,19 +176,17 @@ def _ask(settings: Mapping[str, str]) -> Token:
         answer = json.loads(body)
         token = str(answer["access_token"] or "")
         told = answer.get("expires_in")
-        lifetime = _lifetime_of(token) if told in (None, "") else float(told)
+        if told in (None, ""):  # which RFC 6749 allows
+            left_s = _expiry_of(token) - time.time()
+            lifetime = min(left_s, DEFAULT_LIFETIME_S) if left_s > 0 else DEFAULT_LIFETIME_S
+        else:
+            lifetime = float(told)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):  # with the token
         token = ""
     if not token:
         why = _own_words(body, secrets)
         raise OSError(f"the token endpoint's answer holds no access_token{why}") from None
     return _lasting(token, lifetime if math.isfinite(lifetime) else DEFAULT_LIFETIME_S)
-
-
-def _lifetime_of(token: str) -> float:
-    """How many seconds the token lives if the endpoint doesn't say, which RFC 6749 allows."""
-    left_s = _expiry_of(token) - time.time()
-    return min(left_s, DEFAULT_LIFETIME_S) if left_s > 0 else DEFAULT_LIFETIME_S
 
 
 def _own_words(body: bytes, secrets: tuple[str, ...]) -> str:

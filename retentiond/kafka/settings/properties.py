@@ -142,7 +142,8 @@ def translate(properties: Mapping[str, str]) -> ClientSettings:
     logins.refuse_contradictions(properties)
     if (logins.mechanism_of(properties) or "").startswith(SCRAM):
         name = PROPERTIES["sasl.username"].kafka_python
-        kafka_python[name] = _sasl_name(kafka_python[name])
+        # As SCRAM sends it (RFC 5802, 5.1). librdkafka encodes it, kafka-python doesn't.
+        kafka_python[name] = kafka_python[name].replace("=", "=3D").replace(",", "=2C")
     tokens = logins.token_settings(properties)
     if logins.mechanism_of(properties) == AWS_MECHANISM:
         logins.require_signer()
@@ -168,12 +169,6 @@ def refuse_wrong(properties: Mapping[str, str | None]) -> None:
             _convert(name, value)
         elif value is not None and name == MAX_IN_FLIGHT:
             _in_flight(value)
-
-
-def _sasl_name(user: str) -> str:
-    """The user's name as SCRAM sends it (RFC 5802, 5.1). librdkafka encodes it, kafka-python
-    doesn't."""
-    return user.replace("=", "=3D").replace(",", "=2C")
 
 
 def _in_flight(value: str) -> int:

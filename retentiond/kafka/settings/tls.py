@@ -30,9 +30,11 @@ class WrongPassPhrase(OSError):
     """The pass phrase of the settings is not the key's."""
 
 
+CERTIFICATE_FILE = "ssl.certificate.location"
+
 CERTIFICATE_FILES = (
     "ssl.ca.location",
-    "ssl.certificate.location",
+    CERTIFICATE_FILE,
     "ssl.key.location",
     "ssl.crl.location",
 )
@@ -199,8 +201,6 @@ def _wrapped(properties: Mapping[str, str], name: str) -> str:
         raise ConfigError("expected PEM, as in -----BEGIN …----- … -----END …-----", path=name)
     return "".join(blocks)
 
-
-CERTIFICATE_FILE = "ssl.certificate.location"
 
 CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 

@@ -21,29 +21,25 @@ class ConsumerGroupDescribeRequest(ApiMessage, load_json=_HERE):  # type: ignore
     """KIP-848: what the members of consumer groups subscribe to."""
 
 
-class ConsumerGroupDescribeResponse(ApiMessage, load_json=_HERE):  # type: ignore[misc,call-arg]  # untyped base
-    """Answer to `ConsumerGroupDescribeRequest`."""
+class ConsumerGroupDescribeResponse(ApiMessage, load_json=_HERE): ...  # type: ignore[misc,call-arg]  # untyped base
 
 
 class ShareGroupDescribeRequest(ApiMessage, load_json=_HERE):  # type: ignore[misc,call-arg]  # untyped base
     """KIP-932: what the members of share groups subscribe to."""
 
 
-class ShareGroupDescribeResponse(ApiMessage, load_json=_HERE):  # type: ignore[misc,call-arg]  # untyped base
-    """Answer to `ShareGroupDescribeRequest`."""
+class ShareGroupDescribeResponse(ApiMessage, load_json=_HERE): ...  # type: ignore[misc,call-arg]  # untyped base
 
 
 class DescribeShareGroupOffsetsRequest(ApiMessage, load_json=_HERE):  # type: ignore[misc,call-arg]  # untyped base
     """KIP-932: the share-partition start offsets, a share group's bound."""
 
 
-class DescribeShareGroupOffsetsResponse(ApiMessage, load_json=_HERE):  # type: ignore[misc,call-arg]  # untyped base
-    """Answer to `DescribeShareGroupOffsetsRequest`."""
+class DescribeShareGroupOffsetsResponse(ApiMessage, load_json=_HERE): ...  # type: ignore[misc,call-arg]  # untyped base
 
 
 class StreamsGroupDescribeRequest(ApiMessage, load_json=_HERE):  # type: ignore[misc,call-arg]  # untyped base
     """KIP-1071: what a streams group's topology reads."""
 
 
-class StreamsGroupDescribeResponse(ApiMessage, load_json=_HERE):  # type: ignore[misc,call-arg]  # untyped base
-    """Answer to `StreamsGroupDescribeRequest`."""
+class StreamsGroupDescribeResponse(ApiMessage, load_json=_HERE): ...  # type: ignore[misc,call-arg]  # untyped base

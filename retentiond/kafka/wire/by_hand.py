@@ -92,7 +92,6 @@ def _encoded(isolation: int, topics: Mapping[str, Sequence[OffsetQuery]]) -> byt
 
 
 def length_of(size: int) -> bytes:
-    """How the length of a string or a list is encoded."""
     rest, written = size + 1, bytearray()
     while rest >= LONG:
         written.append(rest & 0x7F | LONG)

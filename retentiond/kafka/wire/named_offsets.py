@@ -58,7 +58,11 @@ class NamedPartitions:
     def __init__(self, topics: Mapping[str, Sequence[int]]) -> None:
         self.partitions = {name: np.array(numbers, np.int64) for name, numbers in topics.items()}
         self.count = sum(map(len, self.partitions.values()))
-        self.encoded = self._encoded()
+        parts = [length_of(len(topics))]
+        for name, numbers in self.partitions.items():
+            parts += (text_of(name), length_of(len(numbers)), numbers.astype(">i4").tobytes())
+            parts.append(bytes([NO_TAGS]))
+        self.encoded = b"".join(parts)
         self._numbers = np.concatenate([np.empty(0, np.int64), *self.partitions.values()])
         self._topic_starts = np.cumsum([0, *map(len, self.partitions.values())])[:-1]
         expected, mask, rows = self._layout()
@@ -66,13 +70,6 @@ class NamedPartitions:
         self._mask = np.frombuffer(mask, np.uint8)
         self._offsets_at = rows[:, None] + np.arange(4, 12)
         self._epochs_at = rows[:, None] + np.arange(12, 16)
-
-    def _encoded(self) -> bytes:
-        parts = [length_of(len(self.partitions))]
-        for name, numbers in self.partitions.items():
-            parts += (text_of(name), length_of(len(numbers)), numbers.astype(">i4").tobytes())
-            parts.append(bytes([NO_TAGS]))
-        return b"".join(parts)
 
     def _layout(self) -> tuple[bytes, bytes, npt.NDArray[np.int64]]:
         """The bytes of one group's topics and error code; where they must be so; and where each row

@@ -97,7 +97,6 @@ class EmbeddedKafka:
 
     @property
     def nodes(self) -> list[Node]:
-        """The brokers."""
         return [node for node in self._processes if node.is_broker]
 
     @property

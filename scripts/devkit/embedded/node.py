@@ -52,7 +52,6 @@ class Node:
 
     @property
     def bootstrap_server(self) -> str:
-        """Where clients reach this broker, ``HOST:PORT``."""
         return f"{LOOPBACK}:{self.spec.client_port}"
 
     @property
@@ -61,12 +60,10 @@ class Node:
         return f"{LOOPBACK}:{self.spec.internal_port}"
 
     def server_of(self, listener: str) -> str:
-        """One of its further listeners."""
         return f"{LOOPBACK}:{self.spec.further_ports[listener]}"
 
     @property
     def log_dirs(self) -> list[Path]:
-        """Kafka's data folders."""
         return list(self.spec.log_dirs)
 
     @property

@@ -19,7 +19,6 @@ class PortReservations:
         self._sockets: list[socket.socket] = []
 
     def take(self) -> int:
-        """A free port on the loopback address."""
         holder = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         self._sockets.append(holder)
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -157,7 +157,6 @@ def tiered_storage(version: str, directory: Path, brokers: int) -> dict[str, str
 
 
 def write_properties(file: Path, properties: Mapping[str, str]) -> None:
-    """Write a Java properties file."""
     file.write_text("".join(f"{key}={_escaped(value)}\n" for key, value in properties.items()))
 
 

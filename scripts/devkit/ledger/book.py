@@ -148,7 +148,6 @@ class Book:
                 self._owe(log, offset, sequence)
 
     def owes(self, log: Log, offset: int, sequence: int) -> None:
-        """Its transaction is committed."""
         with self._lock:
             self._owe(log, offset, sequence)
 

@@ -113,11 +113,9 @@ class Daemon(DaemonProcess):
         return True
 
     def pause(self) -> None:
-        """SIGSTOP."""
         self.process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """SIGCONT."""
         self.process.send_signal(signal.SIGCONT)
 
     def close(self) -> None:

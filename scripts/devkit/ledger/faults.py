@@ -107,7 +107,6 @@ class Faults:
 
     @property
     def all_done(self) -> bool:
-        """Each kind has been there."""
         return all(self.done[fault] for fault in self.kinds)
 
     @property

@@ -66,7 +66,6 @@ class Keeper(ABC):
             self._ask_to_end()
 
     def stop(self) -> None:
-        """Ask for the end."""
         with self._lock:
             self._stop.set()
             self._ask_to_end()

@@ -79,7 +79,6 @@ class Member:
         return dict(self._at)
 
     def read(self) -> None:
-        """Take what has come."""
         new = {each: at for each, at in self._at.items() if each not in self._committed}
         if new:
             self._commit(new)

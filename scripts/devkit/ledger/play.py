@@ -158,7 +158,6 @@ class Play:
 
 
 def _await(condition: Callable[[], bool], seconds: float) -> bool:
-    """Whether it came true in time."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:

@@ -87,7 +87,6 @@ class Stage:
             writer.start()
 
     def join(self, group: Group) -> None:
-        """A group that was not there before."""
         if group.protocol is Protocol.SHARE:
             self.book.share_groups.add(group.name)
             self.cluster.make_share_group(group)
@@ -153,7 +152,6 @@ class Stage:
         return {group: records for group, records in behind.items() if records}
 
     def share_starts(self) -> dict[Partition, int]:
-        """Where the share groups stand."""
         return {
             partition: start
             for group in self.groups

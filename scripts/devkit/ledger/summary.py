@@ -71,7 +71,6 @@ def figures(
 
 
 def lines(found: Figures) -> Iterable[str]:
-    """The figures as a table."""
     for name, value in found.items():
         if not isinstance(value, Mapping):
             yield f"{name:<46} {value:>12,}"

@@ -61,7 +61,6 @@ class Writer:
         self._burst += records
 
     def stop(self) -> None:
-        """Ask for the end."""
         self._stop.set()
 
     def join(self) -> None:
