@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retentiond.act.guard import Verified, verify
@@ -192,26 +192,7 @@ def check(verified: Verified, first: Snapshot, second: Snapshot) -> None:
         assert 0 <= approved.log_start_offset < approved.cutoff
 
 
-@pytest.mark.long
-@settings(max_examples=1000)
-@given(plans, pairs())
-def test_an_approved_cutoff_is_above_no_bound_of_either_reading(
-    rows: list[PlanRow], pair: tuple[Snapshot, Snapshot]
-) -> None:
-    verified = verify(rows, *pair)
-
-    event(f"approved: {len(verified.approved)}")
-    check(verified, *pair)
-
-
-@pytest.mark.long
-@settings(max_examples=300)
-@given(plans, pairs())
-def test_every_deletion_is_either_approved_or_held(
-    rows: list[PlanRow], pair: tuple[Snapshot, Snapshot]
-) -> None:
-    verified = verify(rows, *pair)
-
+def check_rows(rows: list[PlanRow], verified: Verified) -> None:
     assert [(row.topic, row.partition, row.cutoff) for row in verified.rows] == [
         (row.topic, row.partition, row.cutoff) for row in rows
     ]
@@ -222,6 +203,23 @@ def test_every_deletion_is_either_approved_or_held(
             assert row.reason is Reason.EVIDENCE_CHANGED
             assert row.detail
             assert row.records == 0
+
+
+@pytest.mark.long
+def test_a_deletion_is_held_or_its_approved_cutoff_is_above_no_bound_of_either_reading() -> None:
+    """A property over holds alone would prove nothing, so both are to come up."""
+    verdicts: Counter[Verdict] = Counter()
+
+    @settings(max_examples=1000)
+    @given(plans, pairs())
+    def judge(rows: list[PlanRow], pair: tuple[Snapshot, Snapshot]) -> None:
+        verified = verify(rows, *pair)
+        verdicts.update(row.verdict for row in verified.rows)
+        check(verified, *pair)
+        check_rows(rows, verified)
+
+    judge()
+    assert min(verdicts[Verdict.DELETE], verdicts[Verdict.HOLD]) >= verdicts.total() / 10
 
 
 planned_rows = st.lists(
@@ -259,17 +257,3 @@ def test_limits_are_never_exceeded_and_something_always_goes(
             assert after.records == after.cutoff - (after.log_start_offset or 0)
         if before.verdict is not Verdict.DELETE:
             assert after == before
-
-
-@pytest.mark.long
-def test_the_readings_made_up_here_are_both_approved_and_held() -> None:
-    """Guards the generators: a property over holds alone would prove nothing."""
-    verdicts: Counter[Verdict] = Counter()
-
-    @settings(max_examples=200, derandomize=True, database=None)
-    @given(plans, pairs())
-    def count(rows: list[PlanRow], pair: tuple[Snapshot, Snapshot]) -> None:
-        verdicts.update(row.verdict for row in verify(rows, *pair).rows)
-
-    count()
-    assert min(verdicts[Verdict.DELETE], verdicts[Verdict.HOLD]) >= verdicts.total() / 10
