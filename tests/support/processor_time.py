@@ -19,6 +19,9 @@ MOST = 10
 
 SECONDS = pytest.StashKey[defaultdict[str, float]]()
 
+BEFORE = pytest.StashKey[float]()
+"""Seconds until pytest began: those of the checks, and of an installation."""
+
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -73,7 +76,8 @@ class _Workers:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[SECONDS] = defaultdict(float)
-    if config.getoption("numprocesses", None) is None:
+    config.stash[BEFORE] = processor_seconds(os.getpid())
+    if not config.getoption("numprocesses", None):  # 0 is no worker either
         config.pluginmanager.register(_Files(config.stash[SECONDS]), "processor-time-of-files")
     else:
         config.pluginmanager.register(_Workers(), "processor-time-of-workers")
@@ -88,8 +92,11 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    total = processor_seconds(os.getpid())
-    terminalreporter.write_line(f"processor time: {total / 60:.1f} min. Most was for:")
+    total, before = processor_seconds(os.getpid()), config.stash[BEFORE]
+    terminalreporter.write_line(
+        f"processor time: {total / 60:.1f} min, {before / 60:.1f} of it before the tests. "
+        "Most was for:"
+    )
     by_file = config.stash[SECONDS]
     for file, seconds in sorted(by_file.items(), key=lambda each: -each[1])[:MOST]:
         terminalreporter.write_line(f"{seconds:8.1f} s  {file}")
