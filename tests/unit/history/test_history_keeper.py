@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from retentiond.history import upkeep
 from retentiond.history.keeper import HistoryKeeper
 from retentiond.history.table import HistoryTable
 from retentiond.model import TopicPartition
@@ -62,7 +63,7 @@ def test_a_cycle_that_begins_a_little_earlier_has_its_entry(tmp_path: Path) -> N
 
 @pytest.mark.long
 def test_only_what_moved_is_told_until_the_day_is_over(tmp_path: Path) -> None:
-    cycles, world = Cycles(str(tmp_path)), World()
+    cycles, world = Cycles(str(tmp_path), merge=upkeep.merge), World()
     world.commits = {AT: 1, ("search", "orders", 0): 1}
     world.states = {"billing": "Empty"}
     cycles.one(world)

@@ -15,6 +15,7 @@ import pytest
 from deltalake import DeltaTable
 
 from retentiond.errors import HistoryUnavailable
+from retentiond.history import upkeep
 from retentiond.history.place import AS_NAMED, location
 from retentiond.history.schema import SCHEMA
 from retentiond.history.table import HistoryTable
@@ -137,7 +138,7 @@ def test_what_spark_reads_once_days_are_put_together(
     tmp_path: Path, spark: SparkSessions, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Word for word as docs/history.md says it. Files that are replaced are still there."""
-    cycles, world = Cycles(str(tmp_path)), World()
+    cycles, world = Cycles(str(tmp_path), merge=upkeep.merge), World()
     for offset in (1, 2, 3):
         world.commits = {("billing", "orders", 0): offset}
         cycles.one(world)
@@ -223,7 +224,7 @@ def test_where_it_is(written: str, read: str) -> None:
 
 @pytest.mark.long
 def test_files_of_somebody_else_are_left_alone(tmp_path: Path) -> None:
-    cycles = Cycles(str(tmp_path))
+    cycles = Cycles(str(tmp_path), merge=upkeep.merge)
     cycles.one(World())
     day = next(tmp_path.glob("day=*"))
     foreign = [tmp_path / "notes.txt", day / "part-0-torn.parquet", day / "table.csv"]
