@@ -45,7 +45,7 @@ def readings(draw: st.DrawFn) -> Reading:
 @st.composite
 def memories(draw: st.DrawFn) -> Remembered:
     def reader(is_external: bool) -> RememberedReader:
-        offsets = draw(st.dictionaries(st.integers(0, 2), st.sampled_from([5, 120, 120])))
+        offsets = draw(st.dictionaries(st.integers(0, 2), st.sampled_from([5, 120, 120, 300])))
         dated = offsets if draw(st.integers(0, 4)) else dict.fromkeys(list(offsets)[:1])
         absent = draw(st.sampled_from([None, None, None, 7]))
         return RememberedReader(

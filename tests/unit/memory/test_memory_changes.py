@@ -84,6 +84,17 @@ def test_a_commit_stands_since_the_first_reading_that_dates_it() -> None:
         assert known.commits[A].moved_at_ms == {0: 100}
 
 
+def test_a_commit_that_stands_is_stale_from_beyond_the_end_to_below_the_log_start() -> None:
+    """A log that was cut grows past the commit again, with other records."""
+    known = Remembered()
+    for log_start, end, is_stale in ((0, 9, False), (0, 4, True), (0, 9, True), (5, 9, False)):
+        made = reading({("a", ORDERS_0): 5})
+        made.partitions[ORDERS_0] = PartitionReading(0, 0, log_start, end, end, end)
+        read = made.snapshot()
+        known = after(known, changes(recalled(read, known), known, 1))
+        assert known.commits[A].stale == ({0} if is_stale else set())
+
+
 def test_a_partition_whose_commit_is_gone_stays_remembered_beside_those_that_are_there() -> None:
     known = remembered_of(5)
     snapshot = reading({("a", TopicPartition("orders", 1)): 8}).snapshot()
