@@ -55,9 +55,6 @@ def report(replay: Replay) -> Report:
     finally:
         by_topic_and_moment.unpersist()
     deleted = _deletions(replay).toArrow()
-    by_day: Counter[int] = Counter()
-    for row in deleted.to_pylist():
-        by_day[row["day_ms"]] += row["records"] or 0
     newest = _newest(replay).toArrow()
     owners = dict(zip(newest["topic"].to_pylist(), newest["owner"].to_pylist(), strict=True))
     savings = [
@@ -68,11 +65,6 @@ def report(replay: Replay) -> Report:
         for name in (names[row["topic"]],)
     ]
     moved = _last_moves(replay)
-    read = {
-        row["topic"]
-        for row in newest.to_pylist()
-        if row["groups"] or row["reason"] != Reason.NO_GROUP.value
-    }
     at_ms = [moment.entry.at_ms for moment in past.timeline.moments]
 
     def lines_of(figure: str) -> dict[str, list[Point]]:
@@ -89,12 +81,12 @@ def report(replay: Replay) -> Report:
         tuple(savings),
         _saving("total", of_all, deleted, past.timeline),
         _keepers(newest, moved),
-        tuple(sorted({*newest["topic"].to_pylist()} - read)),
+        _unread(newest),
         _stopped(newest, moved, past.timeline),
         tuple(log_dir for log_dir, _ in log_dirs),
         lines_of("bytes"),
         lines_of("without"),
-        [Point(day, records) for day, records in sorted(by_day.items())],
+        _by_day(deleted),
         {f"{log_dir.broker} {log_dir.log_dir}": points for log_dir, points in log_dirs},
     )
 
@@ -144,6 +136,13 @@ def _deletions(replay: Replay) -> DataFrame:
         .agg(F.sum("records").alias("records"), F.count("*").alias("deletions"))
         .orderBy("day_ms")
     )
+
+
+def _by_day(deleted: pa.Table) -> list[Point]:
+    days: Counter[int] = Counter()
+    for row in deleted.to_pylist():
+        days[row["day_ms"]] += row["records"] or 0
+    return [Point(day, records) for day, records in sorted(days.items())]
 
 
 def _newest(replay: Replay) -> DataFrame:
@@ -244,6 +243,16 @@ def _keepers(newest: pa.Table, moved: pa.Table) -> tuple[KeepingGroup, ...]:
         for (group, topic), partitions in kept.items()
     ]
     return tuple(sorted(keepers, key=lambda each: (-(each.bytes or 0), -each.records, each.group)))
+
+
+def _unread(newest: pa.Table) -> tuple[str, ...]:
+    """The topics that no group reads."""
+    read = {
+        row["topic"]
+        for row in newest.to_pylist()
+        if row["groups"] or row["reason"] != Reason.NO_GROUP.value
+    }
+    return tuple(sorted({*newest["topic"].to_pylist()} - read))
 
 
 def _stopped(newest: pa.Table, moved: pa.Table, timeline: Timeline) -> tuple[StoppedGroup, ...]:
