@@ -57,9 +57,6 @@ def recalled(snapshot: Snapshot, remembered: Remembered) -> Snapshot:
     absent = np.flatnonzero(counts & readers.is_absent)
     since_ms = readers.column("absent_since_ms").take(pa.array(absent)).to_pylist()
 
-    is_silent = counts.copy()  # the other readers count by their commits
-    is_silent[commits.owners] = False
-
     def pairs(rows: Integers) -> list[GroupTopic]:
         found = zip(group_of[rows].tolist(), topic_of[rows].tolist(), strict=True)
         return [GroupTopic(*each) for each in found]
@@ -68,7 +65,7 @@ def recalled(snapshot: Snapshot, remembered: Remembered) -> Snapshot:
         snapshot,
         commits=_with_remembered(snapshot, group_of[commits.owners], at, commits),
         absent_since_ms=dict(zip(pairs(absent), since_ms, strict=True)),
-        remembered_readers=frozenset(pairs(np.flatnonzero(is_silent))),
+        remembered_readers=frozenset(pairs(_readers_without_commit(counts, commits.owners))),
         problems=snapshot.problems + ((remembered.lost,) if remembered.lost else ()),
     )
 
@@ -104,6 +101,13 @@ def _with_remembered(
         moved_at_ms=pa.array(gone.moved_at_ms, mask=gone.moved_at_ms == NOWHERE),
     )
     return pa.concat_tables([now, others])
+
+
+def _readers_without_commit(counts: Flags, owners: Integers) -> Integers:
+    """Those that count and own none of the commits. The others count by their commits."""
+    is_silent = counts.copy()
+    is_silent[owners] = False
+    return np.flatnonzero(is_silent)
 
 
 def _recognised(topic: TopicReading, remembered: Remembered) -> TopicReading:

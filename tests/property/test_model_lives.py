@@ -305,7 +305,7 @@ WITHOUT: dict[str, tuple[tuple[str, Any], ...]] = {
     "a reader that only the second reading shows crashes before its first commit": (
         (
             "retentiond.state.groups.GroupMemory.remember_newcomers",
-            lambda _memory, _seen, before: before,
+            lambda _memory, _second, _shown, before: before,
         ),
     ),
     "only the second reading shows a reader of a topic of which nothing goes, and it crashes": (
