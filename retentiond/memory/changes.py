@@ -167,9 +167,7 @@ def newly_seen(
     is_told = flags(commits["is_stale"]) | ~np.isin(pairs, rows.pairs)
     # What is remembered of an earlier topic of the name is the next cycle's to drop.
     topics = tuple(replace(topic, recreated=False) for topic in second.topics)
-    second = replace(second, commits=where(commits, is_told), topics=topics)
-    here = here.where(np.isin(rows.pairs, pairs[is_told]))
-    found = seen(second, here, Rows.of(here, second))
+    found = seen(replace(second, commits=where(commits, is_told), topics=topics), here, rows)
     keys = found.new.keys
     is_known = np.logical_or(*(each.rows_of(keys) != NOWHERE for each in (shown, before)))
     return found.new.where(~is_known), found.renewed
