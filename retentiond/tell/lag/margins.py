@@ -81,17 +81,18 @@ class MarginBounds:
 
 
 def lag_rows(snapshot: Snapshot, positions: CommittedPositions) -> LagRows:
-    readings = snapshot.partitions
-    limits = np.array([_retention_ms(topic) for topic in snapshot.topics], np.float64)
-    log_starts = np.array([_or_nan(each.log_start_offset) for each in readings], np.float64)
-    ends = np.array([_or_nan(each.high_watermark) for each in readings], np.float64)
     topics = topics_of(snapshot)
-    # A comparison with an unknown offset (NaN) is false.
-    rows = positions.where(
-        (positions.offset < ends[positions.partition])
-        & (log_starts[positions.partition] >= 0)
-        & np.isfinite(limits[topics[positions.partition]])
+    limits = np.array([_retention_ms(topic) for topic in snapshot.topics], np.float64)[topics]
+    log_starts, ends = (
+        np.array([_or_nan(offset) for offset in offsets], np.float64)
+        for offsets in (
+            [each.log_start_offset for each in snapshot.partitions],
+            [each.high_watermark for each in snapshot.partitions],
+        )
     )
+    # A comparison with an unknown offset (NaN) is false.
+    ends[~((log_starts >= 0) & np.isfinite(limits))] = np.nan
+    rows = positions.where(positions.offset < ends[positions.partition])
     width = max(1, len(snapshot.groups))
     key_of_row = topics[rows.partition] * width + rows.group
     is_named = np.zeros(len(snapshot.topics) * width, np.bool_)
@@ -112,7 +113,7 @@ def lag_rows(snapshot: Snapshot, positions: CommittedPositions) -> LagRows:
         partition=rows.partition,
         offset=rows.offset,
         log_start=log_starts[rows.partition].astype(np.int64),
-        retention_ms=limits[topics[rows.partition]],
+        retention_ms=limits[rows.partition],
     )
 
 
@@ -133,13 +134,11 @@ def margin_bounds(lags: LagRows, time_stamps: KnownTimeStamps, now_ms: int) -> M
         np.minimum(stamp, now_ms) + lags.retention_ms - now_ms
         for stamp in (stamps.not_before, stamps.before, stamps.presumed)
     )
-    lost = np.where(np.isfinite(presumed), np.minimum(presumed, LOST_MS), LOST_MS)
-    return MarginBounds(
-        least_ms=np.where(lags.is_gone, lost, least),
-        most_ms=np.where(lags.is_gone, lost, most),
-        is_most_known=np.isfinite(stamps.before) | lags.is_gone,
-        presumed_ms=np.where(lags.is_gone, lost, presumed),
-    )
+    is_most_known = np.isfinite(stamps.before)
+    gone = np.flatnonzero(lags.is_gone)
+    lost = np.where(np.isfinite(presumed[gone]), np.minimum(presumed[gone], LOST_MS), LOST_MS)
+    least[gone], most[gone], presumed[gone], is_most_known[gone] = lost, lost, lost, True
+    return MarginBounds(least, most, is_most_known, presumed)
 
 
 def next_look_ups(lags: LagRows, known: MarginBounds, now_ms: int) -> dict[int, int]:

@@ -30,6 +30,9 @@ MOST_TIMES_KEPT = 16
 SEARCH_STEPS = (8, 4, 2, 1, 1)
 """The steps of a binary search among that many facts. Their sum is that number."""
 
+SEARCHED_AT_ONCE = 1 << 15
+"""How many offsets are searched at once. Ten million at once take twice as long."""
+
 
 class TimeFacts:
     """Facts about last stamps: pairs of an offset and a time. At most `MOST_TIMES_KEPT` are kept
@@ -105,11 +108,14 @@ class TimeFacts:
 
 def _not_above(sorted_offsets: Integers, partitions: Integers, offsets: Integers) -> Integers:
     """How many of its partition's ``sorted_offsets`` are not above each offset: one binary search
-    for all of them."""
+    for all that fit into the processor's cache together."""
     flat, first = sorted_offsets.ravel(), partitions * MOST_TIMES_KEPT
     count = np.zeros(len(offsets), np.int64)
-    for step in SEARCH_STEPS:
-        count += step * (flat[first + count + (step - 1)] <= offsets)
+    for start in range(0, len(offsets), SEARCHED_AT_ONCE):
+        rows = slice(start, start + SEARCHED_AT_ONCE)
+        for step in SEARCH_STEPS:
+            found = flat[first[rows] + count[rows] + (step - 1)] <= offsets[rows]
+            count[rows] += step * found
     return count
 
 

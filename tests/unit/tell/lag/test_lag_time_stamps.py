@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retentiond.snapshot import NOWHERE
-from retentiond.tell.lag.time_stamps import MOST_TIMES_KEPT, KnownTimeStamps
+from retentiond.tell.lag.time_stamps import MOST_TIMES_KEPT, SEARCHED_AT_ONCE, KnownTimeStamps
 
 PARTITIONS = 3
 END = 40
@@ -44,6 +44,15 @@ def test_every_offset_has_the_closest_bound_of_all_answers(
         assert stamps.presumed[at] == max(presumed, default=-np.inf)
         assert stamps.not_before[at] == max(certain, default=-np.inf)
         assert stamps.before[at] == min(below, default=np.inf)
+
+
+def test_more_offsets_than_are_searched_at_once_have_their_bounds() -> None:
+    known = KnownTimeStamps()
+    known.rearrange(["a"], np.array([0]), np.array([1000]))
+    learn(known, 0, 7, 10)
+    offsets = np.arange(2 * SEARCHED_AT_ONCE + 1) % 20
+    stamps = known.last_stamps(np.zeros_like(offsets), offsets)
+    assert (stamps.not_before == np.where(offsets < 10, -np.inf, 7)).all()
 
 
 def test_the_answer_that_was_of_no_use_for_longest_makes_room() -> None:
