@@ -42,7 +42,7 @@ from retentiond.kafka.topics import Leaders, Operations
 from retentiond.model import Commit, Failure, TopicPartition
 
 if TYPE_CHECKING:
-    from retentiond.kafka.last_records import LastRecords
+    from retentiond.kafka.offsets.last_records import LastRecords
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -159,7 +159,7 @@ class KafkaCluster:
 
     def _opened(self, topic: str, elsewhere: Mapping[str, str] | None) -> LastRecords:
         """Kept for the next reading, which goes on where this one ends."""
-        from retentiond.kafka.last_records import LastRecords  # noqa: PLC0415 - brings pyarrow
+        from retentiond.kafka.offsets.last_records import LastRecords  # noqa: PLC0415 - brings pyarrow
 
         if elsewhere not in self._state_clients:
             self._state_clients[elsewhere] = (

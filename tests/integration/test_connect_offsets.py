@@ -14,9 +14,9 @@ from confluent_kafka import TopicPartition as ConfluentPartition
 
 from devkit.embedded import EmbeddedKafka
 from retentiond.config import Config
-from retentiond.kafka import last_records
 from retentiond.kafka.cluster import KafkaCluster
 from retentiond.kafka.interface import KeyedRecord
+from retentiond.kafka.offsets import last_records
 from retentiond.model import Failure, GroupKind, TopicPartition
 from tests.contract.real import RealDriver, connect
 from tests.support.brokers.gathering import commits, groups, snapshot

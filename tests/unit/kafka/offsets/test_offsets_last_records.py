@@ -13,7 +13,7 @@ from kafka.errors import RequestTimedOutError
 from kafka.record.memory_records import MemoryRecordsBuilder
 from kafka.record.util import calc_crc32c
 
-from retentiond.kafka.last_records import LastRecords, _part
+from retentiond.kafka.offsets.last_records import LastRecords, _part
 from retentiond.model import Failure, TopicPartition
 
 AT = TopicPartition("offsets", 0)

@@ -28,7 +28,6 @@ from kafka.structs import TopicPartition as PartitionOfClient
 from retentiond.clock import seconds_since_boot
 from retentiond.kafka import topics
 from retentiond.kafka.client import Client
-from retentiond.kafka.codecs import add_codecs, failure_of_codec
 from retentiond.kafka.errors.remedies import with_topic_grant
 from retentiond.kafka.interface import KeyedRecord, OffsetBound
 from retentiond.kafka.network_client import NetworkClient, failure_of_code, failure_of_exception
@@ -36,6 +35,7 @@ from retentiond.kafka.offsets.lookups import Offsets
 from retentiond.kafka.offsets.record_stamps import fetch_request
 from retentiond.kafka.topics import Leader, Leaders
 from retentiond.kafka.wire.by_hand import OffsetQuery
+from retentiond.kafka.wire.codecs import add_codecs, failure_of_codec
 from retentiond.model import Failure, TopicPartition
 
 add_codecs()
