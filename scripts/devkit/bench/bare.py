@@ -17,7 +17,7 @@ from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, Met
 
 from devkit.bench.layouts import Layout
 
-TIMEOUT_S = 60.0
+TIMEOUT_S = 300.0
 GROUPS_PER_REQUEST = 50
 
 PARTITIONS_PER_REQUEST = 500
@@ -30,7 +30,9 @@ class BareClients:
     def __init__(self, servers: str) -> None:
         self._records = AdminClient({"bootstrap.servers": servers, "log_level": 0})
         self._groups = KafkaAdminClient(
-            bootstrap_servers=servers, max_in_flight_requests_per_connection=64
+            bootstrap_servers=servers,
+            max_in_flight_requests_per_connection=64,
+            request_timeout_ms=int(TIMEOUT_S * 1000),
         )
         self._executor = ThreadPoolExecutor(6)
 
