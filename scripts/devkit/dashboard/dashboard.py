@@ -1,117 +1,132 @@
-"""The dashboard: is it healthy, what does it delete, who holds what, and what do the disks say."""
+"""The dashboard: is it healthy, what does it delete, who holds what, and what do the disks say.
+
+`rows.yaml` has its panels, and `dashboard.yaml` everything else.
+"""
 
 from __future__ import annotations
 
-from grafana_foundation_sdk.builders.dashboard import (
-    Dashboard,
-    DatasourceVariable,
-    QueryVariable,
-    Row,
-    TextBoxVariable,
-)
-from grafana_foundation_sdk.cog.encoder import JSONEncoder
-from grafana_foundation_sdk.models.dashboard import (
-    AnnotationContainer,
-    AnnotationQuery,
-    VariableRefresh,
-)
-from grafana_foundation_sdk.models.dashboard import Dashboard as Model
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
 
-from devkit.dashboard.panels import BAD, DAEMON, DATASOURCE, GOOD, WARN, runbook
-from devkit.dashboard.rows import OWNED, rows
+import yaml
 
-RUNBOOK = "docs/runbook.md"
-"""Where the runbook is: what publishes it elsewhere replaces this text, as in the alerts."""
+FOLDER = Path(__file__).parent
+
+WIDTH = 24
+"""Of a row, in Grafana's units."""
+
+DAEMON = 'job=~"$job", instance=~"$instance"'
+"""The daemons that are chosen. A series of every target has these labels, ``up`` too."""
+
+OWNED = 'owner=~"$owner"'
+"""Absent is empty, so where every owner is chosen, topics without one match, too."""
+
+
+def _of_owner(within: str = "") -> str:
+    """What restricts a query to topics of the chosen owners; ``within``: a range."""
+    chosen = " or ".join(
+        f"last_over_time({of}[{within}])" if within else of
+        for of in (
+            f"retentiond_{name}{{{DAEMON}, {OWNED}}}" for name in ("partitions", "topic_owner_info")
+        )
+    )
+    return f"and on (job, instance, topic) ({chosen})"
+
+
+WORDS = {
+    "DAEMON": DAEMON,
+    "OWNED": OWNED,
+    "TOPIC": f'{DAEMON}, topic=~"$topic"',
+    "OF_OWNER": _of_owner(),
+    "OF_OWNER_IN_RANGE": _of_owner("$__range"),
+}
+"""What stands for these words in a query."""
 
 
 def text() -> str:
     """The JSON that Grafana imports."""
-    return JSONEncoder(sort_keys=True, indent=2).encode(build()) + "\n"
+    said = _read("dashboard.yaml")
+    panels = list(_panels(said, _read("rows.yaml")))
+    for number, panel in enumerate(panels, start=1):
+        panel["id"] = number
+    return json.dumps({**said["dashboard"], "panels": panels}, sort_keys=True, indent=2) + "\n"
 
 
-def build() -> Model:
-    board = (
-        Dashboard("retentiond")
-        .uid("retentiond")
-        .tags(["kafka", "retention"])
-        .description("Consumed retention for Apache Kafka")
-        .time("now-24h", "now")
-        .refresh("1m")
-        .readonly()
-        .with_variable(DatasourceVariable("datasource").label("Prometheus").type("prometheus"))
-        .with_variable(_labels("Job", "job", "retentiond_build_info"))
-        .with_variable(
-            _labels("Cluster", "kafka_cluster", 'retentiond_cluster_info{job=~"$job"}')
-            .name("cluster")
-            .all_value(".*")  # also those without a name
-        )
-        # A daemon that is down has no series but `up`.
-        .with_variable(
-            _labels(
-                "Instance",
-                "instance",
-                '{__name__=~"up|retentiond_cluster_info", job=~"$job", kafka_cluster=~"$cluster"}',
-            )
-        )
-        .with_variable(
-            _labels("Owner", "owner", f"retentiond_topic_owner_info{{{DAEMON}}}").all_value(".*")
-        )
-        .with_variable(
-            _labels(
-                "Topic",
-                "topic",
-                '{__name__=~"retentiond_partitions|retentiond_topic_owner_info", '
-                f"{DAEMON}, {OWNED}}}",
-            ).all_value(".*")
-        )
-        .with_variable(TextBoxVariable("runbook").label("Runbook").default_value(RUNBOOK))
-        .link(runbook("Runbook"))
-    )
-    for title, panels in rows():
-        board.with_row(Row(title))
-        for made in panels:
-            board.with_panel(made)
-    built = board.build()
-    built.annotations = AnnotationContainer(
-        [
-            _Mark("Deletions", GOOD, _RARE_DELETIONS),
-            _Mark("Pauses", WARN, f"retentiond_paused{{{DAEMON}}}"),
-            _Mark("Starts", BAD, f"time() - retentiond_started_timestamp_seconds{{{DAEMON}}} < 60"),
-        ]
-    )
-    for number, panel in enumerate(built.panels or [], start=1):
-        panel.id_val = number
-    return built
+def _panels(said: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """A panel for each row's title, and below it the row's own, from left to right."""
+    y = 0
+    for row in rows:
+        place = {"x": 0, "y": y, "w": WIDTH, "h": 1}
+        title = {"type": "row", "title": row["row"], "collapsed": False, "panels": []}
+        yield {**title, "gridPos": place}
+        x, y, below = 0, y + 1, y + 1
+        for told in row["panels"]:
+            kind, *_ = told
+            of_kind = deepcopy(said["kinds"][kind])
+            width, height = told.get("width", of_kind["width"]), of_kind["height"]
+            if x + width > WIDTH:
+                x, y = 0, below
+            place = {"x": x, "y": y, "w": width, "h": height}
+            yield {**_panel(kind, of_kind, told, said["link"]), "gridPos": place}
+            x, below = x + width, max(below, y + height)
+        y = below
 
 
-_RARE_DELETIONS = (
-    f"sum without (topic) (increase(retentiond_records_deleted_total{{{DAEMON}}}[5m])) > 0"
-    " unless sum without (topic, outcome)"
-    f' (increase(retentiond_deletions_total{{{DAEMON}, outcome="deleted"}}[1d])) > 24'
-)
-"""Where a daemon deletes in every cycle a mark says nothing, and hides the graph."""
+def _panel(
+    kind: str, of_kind: Mapping[str, Any], told: Mapping[str, Any], link: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Raises KeyError where the files do not say what they must."""
+    panel: dict[str, Any] = of_kind["panel"]
+    defaults = panel["fieldConfig"]["defaults"]
+    if "unit" in told:
+        defaults["unit"] = told["unit"]
+    for value, color in told.get("steps", ()):
+        defaults["thresholds"]["steps"].append({"color": color, "value": value})
+    if told.get("stacked"):
+        defaults["custom"]["stacking"] = {"mode": "normal"}
+    alert = told.get("alert")
+    return {
+        **panel,
+        "title": told[kind],
+        "description": told["about"],
+        "links": [{**link, "title": alert, "url": f"${{runbook}}#{alert.lower()}"}]
+        if alert
+        else [],
+        "targets": [
+            {
+                **of_kind["query"],
+                "refId": letter,
+                "expr": _of_live_daemons(query["expr"]) if kind == "figure" else query["expr"],
+                "legendFormat": query.get("legend", ""),
+            }
+            for letter, query in zip("ABCD", told["queries"], strict=False)
+        ],
+        **told.get("panel", {}),
+    }
 
 
-class _Mark(AnnotationQuery):
-    """Marks on every graph where the query is above 0, or has a series, daemon by daemon."""
-
-    def __init__(self, name: str, color: str, expr: str) -> None:
-        found = f"max by (kafka_cluster, instance) ({expr}) > 0"
-        super().__init__(name, DATASOURCE, icon_color=color, expr=found)
-
-    def to_json(self) -> dict[str, object]:
-        title = f"{self.name}: {{{{kafka_cluster}}}} {{{{instance}}}}"
-        return {**super().to_json(), "step": "60s", "titleFormat": title}
+def _of_live_daemons(expr: str) -> str:
+    """The figure, as long as every chosen daemon is up: what one of them has not told is missing
+    from it. Otherwise a negative number: how many are down; -1 where there is none at all."""
+    up = f"up{{{DAEMON}}}"
+    return f"({expr}) and on () (min({up}) == 1) or -count({up} == 0) or -absent({up})"
 
 
-def _labels(shown: str, name: str, series: str) -> QueryVariable:
-    """One of a label's values, or several, or all that there are."""
-    return (
-        QueryVariable(name)
-        .label(shown)
-        .datasource(DATASOURCE)
-        .query(f"label_values({series}, {name})")
-        .refresh(VariableRefresh.ON_TIME_RANGE_CHANGED)
-        .multi(True)
-        .include_all(True)
-    )
+def _read(name: str) -> Any:
+    return _replaced(yaml.safe_load((FOLDER / name).read_text()))
+
+
+def _replaced(value: Any) -> Any:
+    """With what stands for each of the words, wherever it is."""
+    match value:
+        case str():
+            return re.sub(r"\b[A-Z_]{5,}\b", lambda word: WORDS.get(word[0], word[0]), value)
+        case list():
+            return [_replaced(each) for each in value]
+        case dict():
+            return {name: _replaced(each) for name, each in value.items()}
+    return value

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from devkit.dashboard.panels import DAEMON
+from devkit.dashboard.dashboard import DAEMON
 from retentiond.tell.metrics.registry import ALL
 from tests.support.dashboard import (
     choices,
