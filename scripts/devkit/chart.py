@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from devkit.dashboard.dashboard import text as dashboard
+from devkit.docs.tables import with_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "deploy" / "helm" / "retentiond"
@@ -43,15 +44,6 @@ LOOK_AHEAD = re.compile(r"\(\?![^()]*\)")
 """Helm matches with Go's expressions, which have none; the daemon still looks itself."""
 
 KEY = re.compile(r"( *)(\w+):(?: +([^ #].*?))?(?: +# (.*))?")
-
-HEAD = """# The chart of retentiond
-
-One release is one daemon for one Kafka cluster. [Kubernetes](../../../docs/kubernetes.md) explains
-each part. `PYTHONPATH=scripts python -m devkit.chart` makes this page from `values.yaml`.
-
-| value | default | what it is |
-| --- | --- | --- |
-"""
 
 
 class Value(NamedTuple):
@@ -91,11 +83,11 @@ def _definitions() -> dict[str, Any]:
 
 
 def _readme(text: str) -> str:
-    rows = []
-    for value in values(text):
-        cells = (f"`{value.path}`", f"`{json.dumps(value.default)}`", value.description)
-        rows.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |\n")
-    return HEAD + "".join(rows)
+    rows = (
+        (f"`{value.path}`", f"`{json.dumps(value.default)}`", value.description)
+        for value in values(text)
+    )
+    return with_rows((CHART / "README.md").read_text(), "value | default | what it is", rows)
 
 
 def values(text: str) -> Iterator[Value]:

@@ -1,0 +1,47 @@
+"""The tables of pages that are written by hand otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import dropwhile
+
+from retentiond.model import ROW_FIELDS
+from retentiond.tell.metrics.registry import ALL
+
+
+def with_rows(page: str, heading: str, rows: Iterable[Sequence[str]]) -> str:
+    """The page, with these rows in the table of that heading. Raises ValueError unless there is one
+    such table."""
+    mark = f"| {heading} |\n"
+    above, below = page.split(mark)
+    ruler, *lines = below.splitlines(keepends=True)
+    rest = dropwhile(lambda line: line.startswith("|"), lines)
+    return "".join([above, mark, ruler, *map(_row, rows), *rest])
+
+
+def _row(cells: Sequence[str]) -> str:
+    written = (" ".join(cell.split()).replace("|", "\\|") for cell in cells)
+    return f"| {' | '.join(written)} |\n"
+
+
+def fields(page: str) -> str:
+    """``docs/fields.md``, with what a plan says of each partition."""
+    return with_rows(page, "field | unit | what it says | audit | history", _fields())
+
+
+def _fields() -> Iterator[Sequence[str]]:
+    for name, said in ((each.name, each.said) for each in ROW_FIELDS):
+        if said.in_json:
+            recorded = (said.audit is not None, said.in_history)
+            yes = ("yes" if each else "" for each in recorded)
+            yield f"`{name}`", said.type.unit or "", said.meaning, *yes
+
+
+def metrics(page: str) -> str:
+    """``docs/metrics.md``, with every metric."""
+    rows = ((f"`{each.name}`", each.type, code(each.labels), each.help) for each in ALL)
+    return with_rows(page, "metric | type | labels | what it says", rows)
+
+
+def code(words: Iterable[str]) -> str:
+    return ", ".join(f"`{word}`" for word in words)
