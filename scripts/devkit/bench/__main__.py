@@ -10,7 +10,6 @@ from pathlib import Path
 from rich.console import Console
 
 from devkit.bench import (
-    compare,
     cycles,
     decisions,
     deletions,
@@ -41,10 +40,6 @@ LAYOUTS_OF = {
 
 WITHOUT_BROKERS = ("history", "many-brokers")
 
-DAYS = 30
-
-DAEMON_CYCLES = 100
-
 BROKER = ("-Xmx2g", "-XX:TieredStopAtLevel=4")
 LARGE_BROKER = ("-Xmx4g", "-XX:TieredStopAtLevel=4")
 """XL's 20,000 partitions don't fit into the usual half of a gigabyte, nor XXL's ten million commits
@@ -64,7 +59,7 @@ def main() -> int:
     exit_code = 0
     try:
         if options.compare:
-            compare.show(console, *options.compare)
+            page.compare(console, *options.compare)
             return 0
         for part in options.parts or PARTS:
             for found in _measured(console, part, options):
@@ -95,7 +90,7 @@ def _measured(
                 if part == "many-brokers":
                     yield many_brokers.measure(layout, Path(folder))
                 else:
-                    yield from history.measure(layout, options.days, Path(folder))
+                    yield from history.measure(layout, Path(folder))
                     yield history.measure_day(layout, Path(folder))
             continue
         with _seeded(layout) as (kafka, folder):
@@ -111,7 +106,7 @@ def _measured(
             elif part == "delete":
                 yield deletions.measure(kafka, layout, folder)
             else:
-                yield memory.measure(kafka, layout, folder, options.cycles)
+                yield memory.measure(kafka, layout, folder)
                 if layout is L:
                     yield idle.measure(kafka, layout, folder / "idle")
 
@@ -141,13 +136,6 @@ def _options() -> argparse.Namespace:
         type=lambda text: text.split(","),
         help="separated by commas; default: those with a target",
     )
-    parser.add_argument(
-        "--cycles",
-        type=int,
-        default=DAEMON_CYCLES,
-        help=f"of the daemon (default: {DAEMON_CYCLES})",
-    )
-    parser.add_argument("--days", type=int, default=DAYS, help=f"of the history (default: {DAYS})")
     parser.add_argument(
         "--compare",
         nargs=2,

@@ -32,15 +32,15 @@ from retentiond.history.table import HistoryTable
 
 POLL_S = 0.1
 
+DAYS = 30
+TIMES_THE_DAYS = 10
+
 AT_MOST_S = {
     ("M", "simulate"): 20,
     ("L", "simulate"): 60,
     ("M", "recommend"): 30,
     ("M", "report"): 30,
 }
-"""Of 30 days."""
-
-TIMES_THE_DAYS = 10
 
 
 class Ran(NamedTuple):
@@ -52,36 +52,34 @@ class Ran(NamedTuple):
     mib: float
 
 
-def measure(layout: Layout, days: int, folder: Path) -> Iterator[list[Result]]:
-    world = topics(layout, days)
+def measure(layout: Layout, folder: Path) -> Iterator[list[Result]]:
+    world = topics(layout, DAYS)
     place = folder / "history"
-    rows = write_days(place, world, days)
+    rows = write_days(place, world, DAYS)
     partitions = layout.topics * layout.partitions
     size = sum(each.size_bytes for each in HistoryTable.open(place).files())
-    what = f"{layout.name}, {days} days"
+    what = f"{layout.name}, {DAYS} days"
     yield [
-        Result(f"{what}: partition-entries", partitions * days * A_DAY, ""),
+        Result(f"{what}: partition-entries", partitions * DAYS * A_DAY, ""),
         Result(f"{what}: rows", rows, ""),
         Result(f"{what}: MB on disk", size / 1e6, ""),
     ]
-    end = BEGIN + timedelta(days=days)
+    end = BEGIN + timedelta(days=DAYS)
     took: dict[str, Ran] = {}
     config = _configured(folder, place)
     for command in ("simulate", "recommend", "report"):
         took[command] = ran = _command(config, command, BEGIN, end)
         _check(command, json.loads(ran.out), world)
-        at_most = AT_MOST_S.get((layout.name, command)) if days == 30 else None
-        yield _results(f"{what}: {command}", ran, at_most)
-    if days >= TIMES_THE_DAYS:
-        last = days // TIMES_THE_DAYS
-        begin = end - timedelta(days=last)
-        for command, whole in took.items():
-            ran = _command(config, command, begin, end)
-            times = whole.cpu_s / ran.cpu_s
-            yield [
-                *_results(f"{what}: {command} of the last {last}", ran, None),
-                Result(f"{what}: {command}, CPU against that", times, "x", 1.2 * TIMES_THE_DAYS),
-            ]
+        yield _results(f"{what}: {command}", ran, AT_MOST_S.get((layout.name, command)))
+    last = DAYS // TIMES_THE_DAYS
+    begin = end - timedelta(days=last)
+    for command, whole in took.items():
+        ran = _command(config, command, begin, end)
+        times = whole.cpu_s / ran.cpu_s
+        yield [
+            *_results(f"{what}: {command} of the last {last}", ran, None),
+            Result(f"{what}: {command}, CPU against that", times, "x", 1.2 * TIMES_THE_DAYS),
+        ]
 
 
 def measure_day(layout: Layout, folder: Path) -> list[Result]:

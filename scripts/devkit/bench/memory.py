@@ -12,7 +12,6 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import NamedTuple
 
 import psutil
 
@@ -30,7 +29,7 @@ COLD_STARTS = 1
 STARTS = 5
 BUSY_STARTS = 3
 
-FEW = 5
+AFTER_CYCLES = (5, 15, 30)
 
 TIMEOUT_S = 3600.0
 POLL_S = 0.05
@@ -49,7 +48,7 @@ BUSY_START_AT_MOST_S = {"L": 12.0}
 MEMORY_AT_MOST_MIB = {"L": 700.0, "XL": 1500.0, "XXL": 3072.0}
 
 
-def measure(kafka: EmbeddedKafka, layout: Layout, folder: Path, many: int) -> list[Result]:
+def measure(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list[Result]:
     """Dry runs over all topics of the cluster, a cycle after the other."""
     name = layout.name
     starts = _starts(kafka, layout, folder / "start", COLD_STARTS + STARTS)
@@ -64,7 +63,7 @@ def measure(kafka: EmbeddedKafka, layout: Layout, folder: Path, many: int) -> li
         results.append(
             Result(f"{start}, beside busy cores", beside, "s", BUSY_START_AT_MOST_S[name])
         )
-    return results + most(kafka.bootstrap_servers, layout, folder, (FEW, many // 2, many))
+    return results + most(kafka.bootstrap_servers, layout, folder, AFTER_CYCLES)
 
 
 def _starts(kafka: EmbeddedKafka, layout: Layout, folder: Path, number: int) -> list[float]:
@@ -73,7 +72,8 @@ def _starts(kafka: EmbeddedKafka, layout: Layout, folder: Path, number: int) -> 
     folder.mkdir()
     for at in range(number):
         with _daemon(kafka.bootstrap_servers, layout, folder / str(at)) as seen:
-            starts.append(seen.await_cycles(1).seconds)
+            seen.await_cycles(1)
+            starts.append(time.monotonic() - seen.started)
     return starts
 
 
@@ -95,7 +95,7 @@ def most(servers: str, layout: Layout, folder: Path, after: Sequence[int]) -> li
     name, results = layout.name, []
     with _daemon(servers, layout, folder / "many") as seen:
         for cycles in after:
-            done = seen.await_cycles(cycles).cycles
+            done = seen.await_cycles(cycles)
             python, jvm = seen.most_resident()
             at_most = MEMORY_AT_MOST_MIB.get(name)
             results += [
@@ -121,24 +121,17 @@ def _daemon(servers: str, layout: Layout, folder: Path) -> "Iterator[_Seen]":
             daemon.stop(TIMEOUT_S)
 
 
-class Progress(NamedTuple):
-    """``seconds``: since the daemon's start."""
-
-    cycles: int
-    seconds: float
-
-
 class _Seen:
     """What a daemon shows from outside. It is scraped as it is in service."""
 
     def __init__(self, daemon: DaemonProcess, started: float, port: int) -> None:
         self._daemon = daemon
-        self._started = started
+        self.started = started
         self._metrics = f"http://{LOOPBACK}:{port}/metrics"
         self._scrape_at = time.monotonic() + SCRAPE_S
 
-    def await_cycles(self, cycles: int) -> Progress:
-        """When so many have ended at least."""
+    def await_cycles(self, cycles: int) -> int:
+        """Return when so many have ended at least: how many have."""
         deadline = time.monotonic() + TIMEOUT_S
         while (done := self._daemon.log_file.read_bytes().count(CYCLE)) < cycles:
             if self._daemon.died is not None:
@@ -146,7 +139,7 @@ class _Seen:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"only {done} cycles in {TIMEOUT_S:g} s")
             self._wait()
-        return Progress(done, time.monotonic() - self._started)
+        return done
 
     def most_resident(self) -> tuple[float, float]:
         """MiB of the process and of its JVM, at the moment when both together have most."""

@@ -18,8 +18,6 @@ from retentiond.kafka.brokers import librdkafka_version
 
 BENCH = Path(__file__).resolve().parents[3] / "bench"
 
-HEADINGS = ("what", "figure", "target")
-
 BEGIN, END = "<!-- by scripts/bench --write -->\n", "<!-- end of it -->\n"
 """Around what is written into bench/README.md; the rest of the page is by hand."""
 
@@ -101,11 +99,31 @@ def _largest(results: Sequence[Result], names: str) -> Result | None:
 
 def show(console: Console, results: Sequence[Result]) -> None:
     """The table."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in HEADINGS:
-        table.add_column(heading, justify="right" if heading == "figure" else "left")
+    table = _table("what", "figure", "target")
     for result in results:
         table.add_row(*result.cells(), style="red" if result.kept is False else "")
+    console.print(table)
+
+
+def _table(what: str, *figures: str) -> Table:
+    table = Table(what, box=None, pad_edge=False, header_style="bold")
+    for heading in figures:
+        table.add_column(heading, justify="right")
+    return table
+
+
+def compare(console: Console, before: Path, after: Path) -> None:
+    """Two measurements side by side, with a ratio for each figure that both have. Raises ValueError
+    for a file that holds none."""
+    first, second = Measurement.read(before), Measurement.read(after)
+    for measurement in (first, second):
+        console.print(", ".join(f"{name} {value}" for name, value in measurement.machine.items()))
+    earlier = {result.what: result for result in first.results}
+    table = _table("what", "before", "after", "ratio")
+    for result in second.results:
+        if (old := earlier.get(result.what)) is not None:
+            ratio = f"{result.value / old.value:.2f} x" if old.value else ""
+            table.add_row(result.what, old.shown(old.value), result.shown(result.value), ratio)
     console.print(table)
 
 

@@ -124,17 +124,20 @@ class Answers:
             layout.group(group): self._commits_of(group) for group in range(layout.groups)
         }
         self._bounds = lru_cache(maxsize=4096)(self._bounds_of)
-        self._answers: Mapping[int, Callable[[int, int, bytes], bytes]] = {
+        self._unchanged = lru_cache(maxsize=4096)(self._encoded)
+        self._by_hand: Mapping[int, Callable[[int, bytes], bytes]] = {
+            ListOffsetsResponse.API_KEY: self._offsets,
+            OffsetFetchResponse.API_KEY: self._fetched,
+        }
+        self._responses: Mapping[int, Callable[[int, int, bytes], Any]] = {
             ApiVersionsResponse.API_KEY: self._api_versions,
-            MetadataResponse.API_KEY: lru_cache(maxsize=1024)(self._metadata),
+            MetadataResponse.API_KEY: self._metadata,
             DescribeClusterResponse.API_KEY: self._cluster,
-            DescribeConfigsResponse.API_KEY: lru_cache(maxsize=64)(self._configs),
-            DescribeLogDirsResponse.API_KEY: lru_cache(maxsize=256)(self._log_dirs),
+            DescribeConfigsResponse.API_KEY: self._configs,
+            DescribeLogDirsResponse.API_KEY: self._log_dirs,
             DescribeQuorumResponse.API_KEY: self._quorum,
             FindCoordinatorResponse.API_KEY: self._coordinators,
             ListGroupsResponse.API_KEY: self._groups,
-            ListOffsetsResponse.API_KEY: self._offsets,
-            OffsetFetchResponse.API_KEY: self._fetched,
         }
 
     def answer(self, broker: int, request: bytes) -> bytes:
@@ -151,7 +154,15 @@ class Answers:
         head = struct.pack(">i", correlation_id)
         if is_flexible and response is not ApiVersionsResponse:
             head += END
-        return head + self._answers[key](broker, version, body)
+        if key in self._by_hand:
+            return head + self._by_hand[key](version, body)
+        has_the_time = response is DescribeQuorumResponse
+        encoded = self._encoded if has_the_time else self._unchanged
+        return head + encoded(key, broker, version, body)
+
+    def _encoded(self, key: int, broker: int, version: int, body: bytes) -> bytes:
+        encoded: bytes = self._responses[key](broker, version, body).encode(version=version)
+        return encoded
 
     def _names(self) -> Iterator[tuple[int, str]]:
         for number in range(self._layout.topics):
@@ -189,75 +200,61 @@ class Answers:
             authorized_operations=EVERYTHING,
         )
 
-    def _api_versions(self, _broker: int, version: int, _body: bytes) -> bytes:
+    def _api_versions(self, _broker: int, _version: int, _body: bytes) -> Any:
         key = ApiVersionsResponse.ApiVersion
-        return _encoded(
-            ApiVersionsResponse(
-                error_code=0,
-                api_keys=[
-                    key(api_key=api, min_version=0, max_version=highest)
-                    for api, (_, highest) in SPOKEN.items()
-                ],
-            ),
-            version,
+        return ApiVersionsResponse(
+            error_code=0,
+            api_keys=[
+                key(api_key=api, min_version=0, max_version=highest)
+                for api, (_, highest) in SPOKEN.items()
+            ],
         )
 
-    def _metadata(self, _broker: int, version: int, body: bytes) -> bytes:
+    def _metadata(self, _broker: int, version: int, body: bytes) -> Any:
         asked = MetadataRequest.decode(body, version=version).topics
         names = self._topics if asked is None else [each.name for each in asked]
         broker = MetadataResponse.MetadataResponseBroker
-        return _encoded(
-            MetadataResponse(
-                brokers=[
-                    broker(node_id=node, host=LOOPBACK, port=port)
-                    for node, port in self._ports.items()
-                ],
-                cluster_id=CLUSTER_ID,
-                controller_id=0,
-                topics=[self._topics[name] for name in names],
-                authorized_operations=EVERYTHING,
-            ),
-            version,
+        return MetadataResponse(
+            brokers=[
+                broker(node_id=node, host=LOOPBACK, port=port) for node, port in self._ports.items()
+            ],
+            cluster_id=CLUSTER_ID,
+            controller_id=0,
+            topics=[self._topics[name] for name in names],
+            authorized_operations=EVERYTHING,
         )
 
-    def _cluster(self, _broker: int, version: int, _body: bytes) -> bytes:
+    def _cluster(self, _broker: int, _version: int, _body: bytes) -> Any:
         broker = DescribeClusterResponse.DescribeClusterBroker
-        return _encoded(
-            DescribeClusterResponse(
-                cluster_id=CLUSTER_ID,
-                controller_id=0,
-                brokers=[
-                    broker(broker_id=node, host=LOOPBACK, port=port, is_fenced=False)
-                    for node, port in self._ports.items()
-                ],
-                authorized_operations=EVERYTHING,
-            ),
-            version,
+        return DescribeClusterResponse(
+            cluster_id=CLUSTER_ID,
+            controller_id=0,
+            brokers=[
+                broker(broker_id=node, host=LOOPBACK, port=port, is_fenced=False)
+                for node, port in self._ports.items()
+            ],
+            authorized_operations=EVERYTHING,
         )
 
-    def _configs(self, _broker: int, version: int, body: bytes) -> bytes:
-        asked = DescribeConfigsRequest.decode(body, version=version).resources
+    def _configs(self, _broker: int, version: int, body: bytes) -> Any:
         result = DescribeConfigsResponse.DescribeConfigsResult
         setting = result.DescribeConfigsResourceResult
-        return _encoded(
-            DescribeConfigsResponse(
-                results=[
-                    result(
-                        resource_type=each.resource_type,
-                        resource_name=each.resource_name,
-                        configs=[
-                            setting(name=key, value=SETTINGS[key], synonyms=[])
-                            for key in each.configuration_keys or SETTINGS
-                            if key in SETTINGS
-                        ],
-                    )
-                    for each in asked
-                ]
-            ),
-            version,
+        return DescribeConfigsResponse(
+            results=[
+                result(
+                    resource_type=each.resource_type,
+                    resource_name=each.resource_name,
+                    configs=[
+                        setting(name=key, value=SETTINGS[key], synonyms=[])
+                        for key in each.configuration_keys or SETTINGS
+                        if key in SETTINGS
+                    ],
+                )
+                for each in DescribeConfigsRequest.decode(body, version=version).resources
+            ]
         )
 
-    def _log_dirs(self, broker: int, version: int, _body: bytes) -> bytes:
+    def _log_dirs(self, broker: int, _version: int, _body: bytes) -> Any:
         result = DescribeLogDirsResponse.DescribeLogDirsResult
         topic = result.DescribeLogDirsTopic
         topics = []
@@ -277,60 +274,50 @@ class Answers:
         directory = result(
             log_dir="/data", topics=topics, total_bytes=10**12, usable_bytes=5 * 10**11
         )
-        return _encoded(DescribeLogDirsResponse(results=[directory]), version)
+        return DescribeLogDirsResponse(results=[directory])
 
-    def _quorum(self, _broker: int, version: int, _body: bytes) -> bytes:
+    def _quorum(self, _broker: int, _version: int, _body: bytes) -> Any:
         topic = DescribeQuorumResponse.TopicData
         now_ms = int(time.time() * 1000)
         leader = topic.PartitionData.ReplicaState(
             replica_id=0, log_end_offset=1, last_fetch_timestamp=now_ms
         )
         partition = topic.PartitionData(leader_id=0, current_voters=[leader], observers=[])
-        return _encoded(
-            DescribeQuorumResponse(
-                topics=[topic(topic_name="__cluster_metadata", partitions=[partition])], nodes=[]
-            ),
-            version,
+        return DescribeQuorumResponse(
+            topics=[topic(topic_name="__cluster_metadata", partitions=[partition])], nodes=[]
         )
 
-    def _groups(self, broker: int, version: int, _body: bytes) -> bytes:
+    def _groups(self, broker: int, _version: int, _body: bytes) -> Any:
         listed = ListGroupsResponse.ListedGroup
-        return _encoded(
-            ListGroupsResponse(
-                groups=[
-                    listed(
-                        group_id=self._layout.group(group),
-                        protocol_type="",
-                        group_state="Empty",
-                        group_type="classic",
-                    )
-                    for group in range(self._layout.groups)
-                    if self._coordinator(group) == broker
-                ]
-            ),
-            version,
+        return ListGroupsResponse(
+            groups=[
+                listed(
+                    group_id=self._layout.group(group),
+                    protocol_type="",
+                    group_state="Empty",
+                    group_type="classic",
+                )
+                for group in range(self._layout.groups)
+                if self._coordinator(group) == broker
+            ]
         )
 
-    def _coordinators(self, _broker: int, version: int, body: bytes) -> bytes:
-        asked = FindCoordinatorRequest.decode(body, version=version).coordinator_keys
+    def _coordinators(self, _broker: int, version: int, body: bytes) -> Any:
         numbers = {self._layout.group(group): group for group in range(self._layout.groups)}
         found = FindCoordinatorResponse.Coordinator
-        return _encoded(
-            FindCoordinatorResponse(
-                coordinators=[
-                    found(
-                        key=name,
-                        node_id=node,
-                        host=LOOPBACK,
-                        port=self._ports[node],
-                        error_code=0,
-                        error_message=None,
-                    )
-                    for name in asked
-                    for node in [self._coordinator(numbers[name])]
-                ]
-            ),
-            version,
+        return FindCoordinatorResponse(
+            coordinators=[
+                found(
+                    key=name,
+                    node_id=node,
+                    host=LOOPBACK,
+                    port=self._ports[node],
+                    error_code=0,
+                    error_message=None,
+                )
+                for name in FindCoordinatorRequest.decode(body, version=version).coordinator_keys
+                for node in [self._coordinator(numbers[name])]
+            ]
         )
 
     def _coordinator(self, group: int) -> int:
@@ -352,7 +339,7 @@ class Answers:
             parts += (commits.tobytes(), END)
         return b"".join([*parts, struct.pack(">h", 0), END])
 
-    def _fetched(self, _broker: int, version: int, body: bytes) -> bytes:
+    def _fetched(self, version: int, body: bytes) -> bytes:
         asked = OffsetFetchRequest.decode(body, version=version).groups
         if any(each.topics is not None for each in asked):
             raise ValueError("OffsetFetch for named partitions")
@@ -361,7 +348,7 @@ class Answers:
         ]
         return struct.pack(">i", 0) + length_of(len(found)) + b"".join(found) + END
 
-    def _offsets(self, _broker: int, _version: int, body: bytes) -> bytes:
+    def _offsets(self, _version: int, body: bytes) -> bytes:
         """The answers to two requests that differ only in the time are the same, and encoded once:
         a hundred brokers would take no turns on one processor."""
         value = body[_first_value(body) :][: len(A_TIME)]
@@ -396,11 +383,6 @@ def _first_value(body: bytes) -> int:
     for skip in (asked.length, asked.text, asked.length):
         skip()
     return asked.at + 8
-
-
-def _encoded(response: Any, version: int) -> bytes:
-    encoded: bytes = response.encode(version=version)
-    return encoded
 
 
 def _without_commits(group: str) -> bytes:
