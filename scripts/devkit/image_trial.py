@@ -21,6 +21,7 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from devkit.embedded import EmbeddedKafka
 from devkit.embedded.topics import log_starts
+from devkit.waiting import came_true
 
 PORT = 9477  # the one that the image's health check asks
 TOPIC, RECORDS, CONSUMED = "stage.orders", 1000, 600
@@ -59,12 +60,8 @@ class Trial:
         print(f"ok  {what}")
 
     def await_(self, what: str, condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + READY_SECONDS
-        while not (holds := condition()):
-            if self.state("Running") != "true" or time.monotonic() > deadline:
-                break
-            time.sleep(0.2)
-        self.check(what, holds)
+        came_true(lambda: condition() or self.state("Running") != "true", READY_SECONDS)
+        self.check(what, condition())
 
 
 def main(arguments: Sequence[str]) -> None:

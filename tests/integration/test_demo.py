@@ -100,7 +100,7 @@ def half_read(kafka: EmbeddedKafka, topic_name: str) -> tuple[Account, dict[int,
     topic = Topic(topic_name, partitions=2, records_per_second=200, groups=(), emptied=True)
     kafka.create_topic(topic.name, topic.partitions)
     account = Account(f"{topic_name}-readers", topic.name, topic.partitions)
-    reader = Reader(kafka.bootstrap_servers, account)
+    reader = Reader(kafka.bootstrap_servers, account.group, account.topic, account.see)
     writer = Writer(kafka.bootstrap_servers, [topic])
     reader.start()
     writer.start()
@@ -116,7 +116,7 @@ def half_read(kafka: EmbeddedKafka, topic_name: str) -> tuple[Account, dict[int,
 
 def read_on(kafka: EmbeddedKafka, account: Account, until: Callable[[], bool]) -> None:
     """A new consumer of the group."""
-    reader = Reader(kafka.bootstrap_servers, account)
+    reader = Reader(kafka.bootstrap_servers, account.group, account.topic, account.see)
     reader.start()
     await_(until)
     reader.stop()

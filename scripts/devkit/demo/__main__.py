@@ -1,7 +1,6 @@
 """``python -m devkit.demo``: see ``scripts/demo``."""
 
 import argparse
-import shutil
 import sys
 import tempfile
 import time
@@ -12,12 +11,11 @@ from confluent_kafka import KafkaException
 from rich.console import Console
 
 from devkit.daemon_process import CommandError
+from devkit.demo import summary
 from devkit.demo.daemon import Daemon
 from devkit.demo.play import play
 from devkit.demo.stage import Stage
-from devkit.demo.summary import print_past, print_summary
-from devkit.demo.verdict import problems_of_end, problems_of_record, problems_of_run
-from devkit.demo.view import View
+from devkit.demo.view import shown
 from devkit.embedded import EmbeddedKafka, EmbeddedKafkaError
 from devkit.interrupt import INTERRUPTED, raise_on_signals
 
@@ -28,12 +26,12 @@ def main() -> int:
     options = _options()
     raise_on_signals()
     console = Console(highlight=False, markup=False)
-    folder = options.keep or Path(tempfile.mkdtemp(prefix="retentiond-demo-"))
+    report = Path(tempfile.mkdtemp(prefix="retentiond-demo-report-")) / "report.html"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        report = options.keep or Path(tempfile.mkdtemp(prefix="retentiond-demo-report-"))
-        report_file = report.resolve() / "report.html"
-        return 0 if _demonstrate(console, folder.resolve(), options.seconds, report_file) else 1
+        with tempfile.TemporaryDirectory(
+            prefix="retentiond-demo-", ignore_cleanup_errors=True
+        ) as folder:
+            return 0 if _demonstrate(console, Path(folder), options.seconds, report) else 1
     except KeyboardInterrupt:
         return INTERRUPTED
     except (EmbeddedKafkaError, CommandError) as error:
@@ -42,9 +40,6 @@ def main() -> int:
     except (KafkaException, TimeoutError) as error:
         print(f"The broker did not answer as it should: {error!r}", file=sys.stderr)
         return 1
-    finally:
-        if not options.keep:
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _demonstrate(console: Console, folder: Path, seconds: float, report_file: Path) -> bool:
@@ -58,22 +53,19 @@ def _demonstrate(console: Console, folder: Path, seconds: float, report_file: Pa
         closing(Stage(kafka, daemon)) as stage,
     ):
         console.print(f" {time.monotonic() - started:.0f} s")
-        with View(console, f"metrics: {daemon.url}/metrics, plan: {daemon.url}/api/plan") as view:
+        with shown(console, f"metrics: {daemon.url}/metrics, plan: {daemon.url}/api/plan") as view:
             play(stage, view, seconds)
         stage.stop_readers()
-        ended = list(problems_of_end(daemon))
+        ended = list(summary.problems_of_end(daemon))
         stage.look()  # once more, as nothing changes any longer
         topics = stage.figures()
-        problems = [
-            *problems_of_run(stage, sum(topic.freed for topic in topics)),
-            *ended,
-            *problems_of_record(stage),
-        ]
-        print_summary(console, topics, len(stage.faults()), problems)
+        freed = sum(topic.freed for topic in topics)
+        problems = [*ended, *summary.problems(stage, freed)]
+        summary.print_summary(console, topics, len(stage.faults()), problems)
         if problems:
             console.print(f"retentiond's log ends so:\n{daemon.last_words()}", soft_wrap=True)
         else:
-            print_past(console, daemon, report_file)
+            summary.print_past(console, daemon, report_file)
     return not problems
 
 
@@ -89,9 +81,6 @@ def _options() -> argparse.Namespace:
         default=90.0,
         metavar="N",
         help="how long records are written (default: %(default)g)",
-    )
-    parser.add_argument(
-        "--keep", type=Path, metavar="DIR", help="leave the daemon's log and audit log in DIR"
     )
     return parser.parse_args()
 

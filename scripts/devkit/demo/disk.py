@@ -1,56 +1,42 @@
 """What the demo's topics take on the broker's disk, and what was freed of it."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 
 class DiskWatch:
-    """Follows segment files by their names, which are never used twice.
+    """Follows segment files by their names, which are never used twice. By topic: the bytes
+    ``on_disk`` now, those of segments that are gone (``freed``), and how many ``segments`` are
+    there, at least one a partition.
 
     A segment takes disk until its file is gone, thus also in the time between Kafka's renaming
     it (``….log.deleted``) and unlinking it; DescribeLogDirs no longer counts it then.
     """
 
-    def __init__(self, log_dirs: Iterable[Path]) -> None:
-        self._log_dirs = tuple(log_dirs)
+    def __init__(self, log_dirs: Sequence[Path]) -> None:
+        self.on_disk: Counter[str] = Counter()
+        self.freed: Counter[str] = Counter()
+        self.segments: Counter[str] = Counter()
+        self._log_dirs = log_dirs
         self._bytes: dict[tuple[str, str], int] = {}  # (folder, segment) to the last size seen
-        self._present: frozenset[tuple[str, str]] = frozenset()
 
     def look(self) -> None:
         """Read the folders again."""
-        sizes = dict(_sizes(self._log_dirs))
+        sizes = dict(self._sizes())
         self._bytes |= sizes
-        self._present = frozenset(sizes)
-
-    def on_disk(self) -> Mapping[str, int]:
-        """Bytes that are there now, by topic."""
-        return self._sum(gone=False)
-
-    def freed(self) -> Mapping[str, int]:
-        """Bytes of segments that are gone, by topic."""
-        return self._sum(gone=True)
-
-    def segments(self) -> Mapping[str, int]:
-        """Segment files that are there now, by topic; the least is one a partition."""
-        return Counter(_topic(folder) for folder, _ in self._present)
-
-    def _sum(self, *, gone: bool) -> Mapping[str, int]:
-        total: Counter[str] = Counter()
+        for figures in (self.on_disk, self.freed, self.segments):
+            figures.clear()
         for segment, size in self._bytes.items():
-            if (segment not in self._present) is gone:
-                total[_topic(segment[0])] += size
-        return total
+            topic = segment[0].rpartition("-")[0]
+            (self.on_disk if segment in sizes else self.freed)[topic] += size
+            self.segments[topic] += segment in sizes
 
-
-def _topic(folder: str) -> str:
-    return folder.rpartition("-")[0]
-
-
-def _sizes(log_dirs: Iterable[Path]) -> Iterable[tuple[tuple[str, str], int]]:
-    for log_dir in log_dirs:
-        for file in log_dir.glob("*-*/*.log*"):
-            try:
-                yield (file.parent.name, file.name.removesuffix(".deleted")), file.stat().st_size
-            except FileNotFoundError:  # gone since it was listed
-                continue
+    def _sizes(self) -> Iterator[tuple[tuple[str, str], int]]:
+        for log_dir in self._log_dirs:
+            for file in log_dir.glob("*-*/*.log*"):
+                try:
+                    size = file.stat().st_size
+                except FileNotFoundError:  # gone since it was listed
+                    continue
+                yield (file.parent.name, file.name.removesuffix(".deleted")), size

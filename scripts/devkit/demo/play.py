@@ -7,7 +7,6 @@ from contextlib import suppress
 from devkit.demo.scenario import TOPICS
 from devkit.demo.stage import Stage
 from devkit.demo.view import View
-from devkit.interrupt import Interrupt
 
 STEP_SECONDS = 0.5
 CATCH_UP_SECONDS = 30.0
@@ -29,15 +28,15 @@ def play(stage: Stage, view: View, seconds: float) -> None:
 
     Records are written for ``seconds``, less after Ctrl-C, more when the daemon is slow.
     """
+    stage.start()
+    view.tell(f"retentiond is starting: {stage.daemon.url}/metrics")
     with suppress(Breakdown):
-        with Interrupt() as interrupt:
-            stage.start()
-            view.tell(f"retentiond is starting: {stage.daemon.url}/metrics")
-            _follow(stage, view, seconds / 2, interrupt.is_set)
-            _follow(stage, view, PLAN_SECONDS, lambda: interrupt.is_set() or stage.has_plan)
+        with suppress(KeyboardInterrupt):  # another one ends all at once
+            _follow(stage, view, seconds / 2)
+            _follow(stage, view, PLAN_SECONDS, lambda: stage.has_plan)
             _stop_groups(stage, view)
-            _follow(stage, view, seconds / 2, interrupt.is_set)
-            _follow(stage, view, PLAN_SECONDS, lambda: interrupt.is_set() or _all_kept(stage))
+            _follow(stage, view, seconds / 2)
+            _follow(stage, view, PLAN_SECONDS, lambda: _all_kept(stage))
         view.show(stage.figures(), now=True)
         _end(stage, view)
     view.show(stage.figures(), now=True)
@@ -77,7 +76,9 @@ def _end(stage: Stage, view: View) -> None:
         view.tell(f"not all of that was freed in {FREE_SECONDS:g} s")
 
 
-def _follow(stage: Stage, view: View, seconds: float, until: Callable[[], bool]) -> None:
+def _follow(
+    stage: Stage, view: View, seconds: float, until: Callable[[], bool] = lambda: False
+) -> None:
     """Show how it goes, until that holds or the time is up. Raises Breakdown."""
     end = time.monotonic() + seconds
     while not until() and (left := end - time.monotonic()) > 0:

@@ -11,7 +11,6 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from shutil import disk_usage
 from typing import Any
@@ -21,14 +20,15 @@ from rich.console import Console
 
 from devkit.demo.account import Account
 from devkit.demo.daemon import Daemon
-from devkit.demo.picture import draw
 from devkit.demo.reader import Reader
+from devkit.demo.run import Run, draw
 from devkit.demo.scenario import Group, Topic
 from devkit.demo.writer import Writer
 from devkit.embedded import EmbeddedKafka, EmbeddedKafkaError
 from devkit.embedded.small_disks import MIB, CannotMount, small_disks
 from devkit.embedded.topics import log_starts
 from devkit.interrupt import INTERRUPTED, raise_on_signals
+from devkit.waiting import came_true
 
 CONFIG = Path(__file__).resolve().parents[3] / "config" / "demo-pressure.yaml"
 
@@ -57,25 +57,6 @@ SECONDS = 100.0
 STEP_SECONDS = 0.5
 TOLD_EVERY_SECONDS = 10.0
 PLAN_SECONDS = 90.0  # Spark takes its time to start on a busy machine
-
-
-@dataclass
-class Run:
-    """What became of one of the two. ``samples``: seconds since the first record, and the part of
-    the disk that was used, in percent. ``failed_at``: when the producer failed."""
-
-    name: str
-    samples: list[tuple[float, float]]
-    written: int = 0
-    read: int = 0
-    deleted: int = 0
-    gaps: int = 0
-    failed_at: float | None = None
-    why: str = ""
-
-    @property
-    def fullest(self) -> float:
-        return max((used for _, used in self.samples), default=0.0)
 
 
 def main() -> int:
@@ -115,7 +96,7 @@ def _run(console: Console, folder: Path, name: str, seconds: float, *, with_pres
         daemon.start()
         _await_plan(daemon)
         account = Account(TOPIC.groups[0].name, TOPIC.name, TOPIC.partitions)
-        reader = Reader(kafka.bootstrap_servers, account)
+        reader = Reader(kafka.bootstrap_servers, account.group, account.topic, account.see)
         writer = Writer(kafka.bootstrap_servers, [TOPIC], timeout_seconds=5)
         reader.start()
         writer.start()
@@ -136,7 +117,7 @@ def _run(console: Console, folder: Path, name: str, seconds: float, *, with_pres
         writer.stop(flush=not writer.error)
         run.written = writer.records(TOPIC)
         if run.failed_at is None:
-            _await_readers(account, run.written)
+            came_true(lambda: account.records >= run.written, PLAN_SECONDS)
             partitions = [(TOPIC.name, number) for number in range(TOPIC.partitions)]
             run.deleted = sum(log_starts(kafka.admin(), partitions).values())
         reader.stop()
@@ -170,17 +151,9 @@ def _limits() -> dict[str, float]:
 
 def _await_plan(daemon: Daemon) -> None:
     """Return when the daemon has gone through a cycle: only then both runs begin alike."""
-    deadline = time.monotonic() + PLAN_SECONDS
-    while daemon.plan() is None:
-        if daemon.died is not None or time.monotonic() > deadline:
-            raise TimeoutError(f"no plan in {PLAN_SECONDS:g} s:\n{daemon.last_words()}")
-        time.sleep(STEP_SECONDS)
-
-
-def _await_readers(account: Account, written: int) -> None:
-    deadline = time.monotonic() + PLAN_SECONDS
-    while account.records < written and time.monotonic() < deadline:
-        time.sleep(STEP_SECONDS)
+    came_true(lambda: daemon.plan() is not None or daemon.died is not None, PLAN_SECONDS)
+    if daemon.plan() is None:
+        raise TimeoutError(f"no plan in {PLAN_SECONDS:g} s:\n{daemon.last_words()}")
 
 
 def _line(elapsed: float, run: Run, plan: Mapping[str, Any]) -> str:
@@ -198,7 +171,7 @@ def _line(elapsed: float, run: Run, plan: Mapping[str, Any]) -> str:
 
 def _conclude(console: Console, without: Run, under_pressure: Run) -> bool:
     """Say what was shown; whether it was."""
-    console.print("\n" + "\n".join(map(_summary, (without, under_pressure))), soft_wrap=True)
+    console.print("\n" + f"{without}\n{under_pressure}", soft_wrap=True)
     problems = []
     if without.failed_at is None:
         problems.append("the disk did not run full without disk_pressure: take more --seconds")
@@ -211,14 +184,6 @@ def _conclude(console: Console, without: Run, under_pressure: Run) -> bool:
     for problem in problems:
         console.print(f"NOT as it should be: {problem}", soft_wrap=True)
     return not problems
-
-
-def _summary(run: Run) -> str:
-    end = f"failed after {run.failed_at:.0f} s" if run.failed_at is not None else "never failed"
-    return (
-        f"{run.name}: the producer {end}; {run.written:,} records written, {run.read:,} read, "
-        f"{run.deleted:,} deleted, {run.gaps} gaps; at most {run.fullest:.0f}% of the disk used"
-    )
 
 
 def _options() -> argparse.Namespace:

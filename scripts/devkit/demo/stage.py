@@ -34,7 +34,7 @@ class Stage:
         self.log_starts: dict[tuple[str, int], int] = {}
         self.decided: dict[str, Decision] | None = None  # by topic; None before the first plan
         self._kafka = kafka
-        self._disk = DiskWatch(folder for node in kafka.nodes for folder in node.log_dirs)
+        self._disk = DiskWatch([folder for node in kafka.nodes for folder in node.log_dirs])
 
     def start(self) -> None:
         """Make the topics, then let everybody begin."""
@@ -49,7 +49,8 @@ class Stage:
 
     def start_reader(self, group: str, behind_seconds: float = 0.0) -> None:
         """A new consumer of the group; it goes on with the group's account."""
-        reader = Reader(self._kafka.bootstrap_servers, self.accounts[group], behind_seconds)
+        topic, see = self.accounts[group].topic, self.accounts[group].see
+        reader = Reader(self._kafka.bootstrap_servers, group, topic, see, behind_seconds)
         self.readers[group] = reader
         reader.start()
 
@@ -99,9 +100,8 @@ class Stage:
 
     def freed_all(self) -> bool:
         """Of the topics that are emptied, all is deleted and only the active segments are left."""
-        segments = self._disk.segments()
         return all(
-            segments[topic.name] == topic.partitions
+            self._disk.segments[topic.name] == topic.partitions
             and self.deleted(topic) == self.writer.records(topic)
             for topic in TOPICS
             if topic.emptied
@@ -136,8 +136,8 @@ class Stage:
                 (account.group, max(0, sum(written.values()) - account.records))
                 for account in accounts
             ),
-            on_disk=self._disk.on_disk()[topic.name],
-            freed=self._disk.freed()[topic.name],
+            on_disk=self._disk.on_disk[topic.name],
+            freed=self._disk.freed[topic.name],
             decision=decision,
         )
 

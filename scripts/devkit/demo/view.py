@@ -1,8 +1,8 @@
 """How the demo looks: a live table on a terminal, plain lines elsewhere."""
 
 import time
-from collections.abc import Sequence
-from types import TracebackType
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -15,13 +15,21 @@ PLAIN_SECONDS = 10.0
 WIDE = 100  # columns
 
 
-class View:
-    """On a terminal it is a table that changes in place, while entered; ``caption`` is below."""
+@contextmanager
+def shown(console: Console, caption: str) -> "Iterator[View]":
+    """On a terminal it is a table that changes in place; ``caption`` is below."""
+    if console.is_terminal:
+        with Live(console=console, auto_refresh=False) as live:
+            yield View(console, caption, live)
+    else:
+        yield View(console, caption)
 
-    def __init__(self, console: Console, caption: str) -> None:
+
+class View:
+    def __init__(self, console: Console, caption: str, live: Live | None = None) -> None:
         self._console = console
         self._caption = caption
-        self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
+        self._live = live
         self._started = time.monotonic()
         self._plain_at = self._started + PLAIN_SECONDS
 
@@ -43,20 +51,6 @@ class View:
 
     def _elapsed(self) -> str:
         return f"{time.monotonic() - self._started:3.0f} s"
-
-    def __enter__(self) -> "View":
-        if self._live is not None:
-            self._live.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._live is not None:
-            self._live.stop()
 
 
 def _table(topics: Sequence[TopicFigures], *, wide: bool) -> Table:

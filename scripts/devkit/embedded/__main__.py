@@ -6,6 +6,7 @@ import sys
 from contextlib import suppress
 
 from devkit.embedded import EmbeddedKafka, EmbeddedKafkaError, default_version
+from devkit.interrupt import raise_on_signals
 
 
 def main() -> None:
@@ -13,9 +14,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=1, help="brokers (default: %(default)s)")
     parser.add_argument("--version", default=default_version(), help="default: %(default)s")
     options = parser.parse_args()
-    # SIGINT too: a shell without job control has it ignored in what it starts in the background.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)
+    raise_on_signals()
     with suppress(KeyboardInterrupt):
         try:
             with EmbeddedKafka(options.nodes, options.version) as kafka:

@@ -4,16 +4,15 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 
-def cache_root(environ: Mapping[str, str] | None = None) -> Path:
+def cache_root() -> Path:
     """``$RETENTIOND_KAFKA_CACHE``, else ``retentiond/kafka`` in the user's cache folder."""
-    environ = os.environ if environ is None else environ
-    if own := environ.get("RETENTIOND_KAFKA_CACHE"):
+    if own := os.environ.get("RETENTIOND_KAFKA_CACHE"):
         return Path(own).expanduser()
-    user_cache = environ.get("XDG_CACHE_HOME") or "~/.cache"
+    user_cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(user_cache).expanduser() / "retentiond" / "kafka"
 
 

@@ -28,6 +28,8 @@ from devkit.embedded.topics import create_topic
 
 DEFAULT_VERSION = "4.4.0"
 
+START_SECONDS = 120.0
+
 
 def default_version() -> str:
     """``$RETENTIOND_KAFKA_VERSION``, else 4.4.0."""
@@ -71,7 +73,6 @@ class EmbeddedKafka:
         zookeeper: bool = False,
         folder: Path | None = None,
         data_folders: Mapping[int, Sequence[Path]] | None = None,
-        start_timeout_seconds: float = 120,
     ) -> None:
         self.version = version or (jars.beside(default_version()) if tiered else default_version())
         self.cluster_id = _new_cluster_id()
@@ -88,7 +89,6 @@ class EmbeddedKafka:
         self._zookeeper = zookeeper
         self._folder = folder
         self._data_folders = dict(data_folders or {})
-        self._start_timeout_seconds = start_timeout_seconds
         self._processes: list[Node] = []
         self._directory: Path | None = None
         self._keep_logs = False
@@ -98,11 +98,6 @@ class EmbeddedKafka:
     @property
     def nodes(self) -> list[Node]:
         return [node for node in self._processes if node.is_broker]
-
-    @property
-    def controller(self) -> Node:
-        """The process that holds the metadata: with one broker and no ZooKeeper, the broker."""
-        return next(node for node in self._processes if node.spec.is_controller)
 
     @property
     def bootstrap_servers(self) -> str:
@@ -153,7 +148,7 @@ class EmbeddedKafka:
             for node in sorted(self._processes, key=lambda node: node.is_broker):
                 node.launch()
                 if node.spec.is_zookeeper:  # a broker gives up when it finds none in its time
-                    node.wait_until_listening(self._start_timeout_seconds)
+                    node.wait_until_listening(START_SECONDS)
             self._wait_until_ready()
             if self._zookeeper:
                 self.cluster_id = str(self.admin().list_topics(timeout=30).cluster_id)
@@ -215,7 +210,7 @@ class EmbeddedKafka:
     def _wait_until_ready(self) -> None:
         expected = frozenset(node.node_id for node in self.nodes)
         for node in self.nodes:
-            node.wait_until_ready(expected, self._start_timeout_seconds, self._processes)
+            node.wait_until_ready(expected, START_SECONDS, self._processes)
 
     def _format(self, directory: Path) -> None:
         further = self._further_listeners

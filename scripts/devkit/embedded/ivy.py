@@ -18,8 +18,13 @@ SETTINGS_WITHOUT_POMS = """<ivysettings>
   <resolvers><ibiblio name="central" m2compatible="true" usepoms="false"/></resolvers>
 </ivysettings>
 """
-MAVEN = "http://ant.apache.org/ivy/maven"
-"""Ivy's name space for what only Maven knows, classifiers among it."""
+# The name space is Ivy's for what only Maven knows, classifiers among it.
+MODULE = """<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">
+  <info organisation="devkit" module="kafka"/>
+  <configurations><conf name="runtime"/></configurations>
+  <dependencies>{}</dependencies>
+</ivy-module>
+"""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -90,32 +95,19 @@ def _ivy_jar() -> Path:
 
 
 def _module(coordinates: Sequence[Coordinate], *, transitive: bool) -> str:
-    module = ET.Element("ivy-module", version="2.0")
-    ET.SubElement(module, "info", organisation="devkit", module="kafka")
-    ET.SubElement(ET.SubElement(module, "configurations"), "conf", name="runtime")
-    dependencies = ET.SubElement(module, "dependencies")
-    for jar in coordinates:
-        dependency = ET.SubElement(
-            dependencies,
-            "dependency",
-            org=jar.organisation,
-            name=jar.name,
-            rev=jar.revision,
-            conf="runtime->default",
-            transitive=str(transitive).lower(),
+    def dependency(jar: Coordinate) -> str:
+        artifact = (
+            f'<artifact name="{jar.name}" type="jar" ext="jar" m:classifier="{jar.classifier}"/>'
+            if jar.classifier
+            else ""
         )
-        if jar.classifier:
-            ET.SubElement(
-                dependency,
-                "artifact",
-                {
-                    "name": jar.name,
-                    "type": "jar",
-                    "ext": "jar",
-                    f"{{{MAVEN}}}classifier": jar.classifier,
-                },
-            )
-    return ET.tostring(module, encoding="unicode")
+        return (
+            f'<dependency org="{jar.organisation}" name="{jar.name}" rev="{jar.revision}"'
+            f' conf="runtime->default" transitive="{str(transitive).lower()}">{artifact}'
+            "</dependency>"
+        )
+
+    return MODULE.format("".join(map(dependency, coordinates)))
 
 
 def _resolved(report: Path) -> list[Coordinate]:

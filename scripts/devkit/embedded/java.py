@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from devkit.embedded import processes
@@ -20,13 +19,12 @@ class Java:
     banner: str
 
 
-def find_java(environ: Mapping[str, str] | None = None) -> Java:
+def find_java() -> Java:
     """``$JAVA_HOME``'s java, else the one on ``$PATH``, whichever first is new enough.
 
     Raises EmbeddedKafkaError when there is none.
     """
-    environ = os.environ if environ is None else environ
-    for path in _candidates(environ):
+    for path in _candidates():
         banner = processes.run([path, "-version"], timeout_seconds=30).stderr
         if _major_version(banner) >= MINIMUM_VERSION:
             return Java(path, banner)
@@ -35,11 +33,11 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
     )
 
 
-def _candidates(environ: Mapping[str, str]) -> list[str]:
-    home = environ.get("JAVA_HOME")
+def _candidates() -> list[str]:
+    home = os.environ.get("JAVA_HOME")
     found = [
         shutil.which("java", path=os.path.join(home, "bin")) if home else None,
-        shutil.which("java", path=environ.get("PATH")),
+        shutil.which("java"),
     ]
     return [path for path in found if path is not None]
 

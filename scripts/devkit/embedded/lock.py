@@ -21,7 +21,7 @@ def main() -> None:
     if jars.beside(version) == version:
         for part in ON_TOP:
             _write(version, part, _without(broker, _resolve(version, part)))
-        _write(version, "tiered", _as_they_are(version, "tiered"))
+        _write(version, "tiered", _resolve(version, "tiered"))
 
 
 def _without(
@@ -32,17 +32,13 @@ def _without(
 
 
 def _resolve(version: str, part: Part) -> dict[Coordinate, str]:
+    """``tiered`` is its roots alone: the broker has what they need, and Ivy's report does not tell
+    a module's jars from each other."""
+    roots, is_alone = jars.roots(version, part), part == "tiered"
     with tempfile.TemporaryDirectory() as scratch:
-        resolved = ivy.retrieve(jars.roots(version, part), Path(scratch), transitive=True)
-        return {jar: jars.sha256(Path(scratch) / jar.file_name) for jar in resolved}
-
-
-def _as_they_are(version: str, part: Part) -> dict[Coordinate, str]:
-    """Ivy's report does not tell a module's jars from each other; whatever they need is there."""
-    with tempfile.TemporaryDirectory() as scratch:
-        roots = jars.roots(version, part)
-        ivy.retrieve(roots, Path(scratch), transitive=False)
-        return {jar: jars.sha256(Path(scratch) / jar.file_name) for jar in roots}
+        resolved = ivy.retrieve(roots, Path(scratch), transitive=not is_alone)
+        found = roots if is_alone else resolved
+        return {jar: jars.sha256(Path(scratch) / jar.file_name) for jar in found}
 
 
 def _write(version: str, part: Part, locked: dict[Coordinate, str]) -> None:

@@ -16,24 +16,19 @@ FORMERLY = {
 
 
 def run(
-    version: str,
-    main_class: str,
-    *arguments: str,
-    check: bool = True,
-    timeout_seconds: float = 120,
+    version: str, main_class: str, *arguments: str, timeout_seconds: float = 120
 ) -> subprocess.CompletedProcess[str]:
     """Run a tool, ``org.apache.kafka.tools.DeleteRecordsCommand`` for one, to its end.
 
     Its jars are fetched on first use; a release that has it by its former name runs it by that.
-    Raises EmbeddedKafkaError when ``check`` is set and the
-    tool fails.
+    Raises EmbeddedKafkaError when the tool fails.
     """
     version = jars.beside(version)
     if tuple(map(int, version.split("."))) < SINCE:
         main_class = FORMERLY.get(main_class, main_class)
     command = find_jvm(version, "tools").command(main_class, *arguments)
     done = processes.run(command, timeout_seconds)
-    if check and done.returncode != 0:
+    if done.returncode != 0:
         said = (done.stderr or done.stdout).strip()
         raise EmbeddedKafkaError(f"{main_class} ended with exit code {done.returncode}: {said}")
     return done

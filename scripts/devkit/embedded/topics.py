@@ -1,12 +1,12 @@
 """Makes topics that can be used at once, and reads where they begin."""
 
-import time
 from collections.abc import Collection, Mapping
 
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from devkit.embedded.errors import EmbeddedKafkaError
+from devkit.waiting import came_true
 
 TIMEOUT_SECONDS = 30.0
 POLL_SECONDS = 0.02
@@ -30,14 +30,13 @@ def create_topic(
         config=dict(config),
     )
     admin.create_topics([topic])[name].result(TIMEOUT_SECONDS)
-    deadline = time.monotonic() + TIMEOUT_SECONDS
-    while not _usable(admin, name, partitions, replication_factor):
-        if time.monotonic() > deadline:
-            raise EmbeddedKafkaError(
-                f"Topic {name} is not served {TIMEOUT_SECONDS:g} s after it was created:"
-                " see the brokers' logs."
-            )
-        time.sleep(POLL_SECONDS)
+    if not came_true(
+        lambda: _usable(admin, name, partitions, replication_factor), TIMEOUT_SECONDS, POLL_SECONDS
+    ):
+        raise EmbeddedKafkaError(
+            f"Topic {name} is not served {TIMEOUT_SECONDS:g} s after it was created:"
+            " see the brokers' logs."
+        )
 
 
 def log_starts(

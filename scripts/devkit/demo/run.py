@@ -1,24 +1,41 @@
-"""How full the disks of `scripts/demo pressure` were, as SVG."""
+"""What became of the runs of `scripts/demo pressure`: in a sentence, and how full the disks were
+as SVG."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Protocol
 
 from retentiond.tell.charts import Chart, Look
 
 LOOK = Look(900, 360, text=13, left=60, most_times=10, is_alone=True)
 
 
-class Drawn(Protocol):
-    """``samples``: seconds, and percent of the disk that is used; all runs take them at the same
-    intervals."""
+@dataclass
+class Run:
+    """What became of one of the two. ``samples``: seconds since the first record, and the part of
+    the disk that was used, in percent; all runs take them at the same intervals. ``failed_at``:
+    when the producer failed."""
 
     name: str
     samples: list[tuple[float, float]]
-    failed_at: float | None
+    written: int = 0
+    read: int = 0
+    deleted: int = 0
+    gaps: int = 0
+    failed_at: float | None = None
+    why: str = ""
+
+    def __str__(self) -> str:
+        end = "never failed" if self.failed_at is None else f"failed after {self.failed_at:.0f} s"
+        fullest = max((used for _, used in self.samples), default=0.0)
+        return (
+            f"{self.name}: the producer {end}; {self.written:,} records written, {self.read:,} "
+            f"read, {self.deleted:,} deleted, {self.gaps} gaps; at most {fullest:.0f}% of the disk "
+            "used"
+        )
 
 
-def draw(runs: Sequence[Drawn], limits: Mapping[str, float]) -> str:
+def draw(runs: Sequence[Run], limits: Mapping[str, float]) -> str:
     """One line a run, up to its end. ``limits``: by setting, the percentage at which it applies."""
     ends = [
         "" if run.failed_at is None else f": the producer fails after {run.failed_at:.0f} s"
