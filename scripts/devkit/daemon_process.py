@@ -22,16 +22,22 @@ class DaemonProcess:
     """``retentiond run``, which may be started again after its end. Its log is in ``folder``, as
     ``state_dir`` is; it ends with this process at the latest.
 
-    ``variables`` are added to the environment, also of commands.
+    ``variables`` are added to the environment, also of commands; those ``of_its_own`` to the
+    daemon's alone.
     """
 
     def __init__(
-        self, folder: Path, config: Path, variables: Mapping[str, str] | None = None
+        self,
+        folder: Path,
+        config: Path,
+        variables: Mapping[str, str] | None = None,
+        of_its_own: Mapping[str, str] | None = None,
     ) -> None:
         self.state_dir = folder / "state"
         self.log_file = folder / "retentiond.log"
         self.config = config
         self._variables = dict(variables or {})
+        self._of_its_own = dict(of_its_own or {})
         self._spawner = Spawner()
         self._process: subprocess.Popen[bytes] | None = None
         self._told = False  # to end
@@ -41,11 +47,10 @@ class DaemonProcess:
         """Its exit code, if it has ended without having been told to."""
         return None if self._process is None or self._told else self._process.poll()
 
-    def start(self, further: Mapping[str, str] | None = None) -> None:
-        """``further``: variables of its own, which commands do not get."""
+    def start(self) -> None:
         self._told = False
-        all_variables = {**self._variables, **(further or {})}
-        variables = [f"{name}={value}" for name, value in all_variables.items()]
+        every = {**self._variables, **self._of_its_own}
+        variables = [f"{name}={value}" for name, value in every.items()]
         command = ["env", *variables, str(COMMAND), "run", "--config", str(self.config)]
         self._process = self._spawner.spawn(command, self.log_file)
 
@@ -93,9 +98,9 @@ class DaemonProcess:
             raise CommandError(f"retentiond {name} ended with {done.returncode}: {done.stderr}")
         return done.stdout
 
-    def last_words(self, lines: int = 15) -> str:
+    def last_words(self) -> str:
         """The end of its log."""
-        return "\n".join(self.log_file.read_text(errors="replace").splitlines()[-lines:])
+        return "\n".join(self.log_file.read_text(errors="replace").splitlines()[-15:])
 
     @property
     def process(self) -> "subprocess.Popen[bytes]":

@@ -239,13 +239,6 @@ class Book:
             topic, number = partition
             return self.owed[topic, len(self.topics[topic]) - 1, number].end
 
-    def not_given(self, group: str, partition: Partition) -> int:
-        """Owed records of the living topic that the group has not seen."""
-        with self._lock:
-            topic, number = partition
-            owed = self.owed[topic, len(self.topics[topic]) - 1, number].sequences
-            return len(set(owed) - set(self.given[group, partition]))
-
     def own_positions(self, group: str) -> dict[Partition, Own]:
         """On the living topics, without those that are not sure."""
         with self._lock:

@@ -5,12 +5,10 @@ import errno
 import os
 import socket
 import time
-from collections.abc import Collection
 
 import psutil
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import (
-    AdminClient,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
@@ -18,12 +16,12 @@ from confluent_kafka.admin import (
     TopicDescription,
 )
 
-from devkit.embedded import EmbeddedKafka, Node, tools
-from devkit.embedded.topics import log_starts
+from devkit.embedded import EmbeddedKafka, tools
 from devkit.ledger.scenario import TIERED_CONFIG, TOPIC_CONFIG, TOPICS, Group, Partition, Topic
+from devkit.waiting import came_true
 
 ANSWER_SECONDS = 15.0
-POLL_SECONDS = 0.2
+POLL_SECONDS = 0.02
 PIDFD_GETFD = 438  # the same number on every architecture; Linux 5.6
 
 
@@ -32,14 +30,6 @@ class Cluster:
 
     def __init__(self, kafka: EmbeddedKafka) -> None:
         self.kafka = kafka
-
-    @property
-    def servers(self) -> str:
-        return self.kafka.bootstrap_servers
-
-    @property
-    def nodes(self) -> list[Node]:
-        return self.kafka.nodes
 
     def make_topic(self, topic: Topic) -> str:
         """Its id, as Kafka writes it."""
@@ -50,7 +40,7 @@ class Cluster:
 
     def _described(self, topic: Topic) -> TopicDescription:
         """A broker that is asked may not know a new topic yet."""
-        admin = self._admin()
+        admin = self.kafka.admin()
         deadline = time.monotonic() + ANSWER_SECONDS
         while True:
             asked = admin.describe_topics(TopicCollection([topic.name]))[topic.name]
@@ -60,7 +50,7 @@ class Cluster:
                 is_new = exc.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
                 if not is_new or time.monotonic() > deadline:
                     raise
-                time.sleep(POLL_SECONDS / 10)
+                time.sleep(POLL_SECONDS)
             else:
                 return description
 
@@ -75,17 +65,18 @@ class Cluster:
 
     def remove_topic(self, topic: Topic) -> None:
         """Return when no broker has it any longer that answers."""
-        admin = self._admin()
+        admin = self.kafka.admin()
         admin.delete_topics([topic.name])[topic.name].result(ANSWER_SECONDS)
-        deadline = time.monotonic() + ANSWER_SECONDS
-        while topic.name in admin.list_topics(timeout=ANSWER_SECONDS).topics:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{topic.name} was deleted and is still there")
-            time.sleep(POLL_SECONDS / 10)
+        if not came_true(
+            lambda: topic.name not in admin.list_topics(timeout=ANSWER_SECONDS).topics,
+            ANSWER_SECONDS,
+            POLL_SECONDS,
+        ):
+            raise TimeoutError(f"{topic.name} was deleted and is still there")
 
     def remove_group(self, name: str) -> None:
         """As an operator does whose reader will not come back; it must have no members."""
-        admin = self._admin()
+        admin = self.kafka.admin()
         try:
             admin.delete_consumer_groups([name])[name].result(ANSWER_SECONDS)
         except KafkaException as exc:
@@ -98,12 +89,9 @@ class Cluster:
             "share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET
         )
         resource = ConfigResource(ResourceType.GROUP, group.name, incremental_configs=[entry])
-        admin = self._admin()  # by a name of its own: without it the client ends, unanswered
+        admin = self.kafka.admin()  # by a name of its own: without it the client ends, unanswered
         for answer in admin.incremental_alter_configs([resource]).values():
             answer.result(ANSWER_SECONDS)
-
-    def log_starts(self, partitions: Collection[Partition]) -> dict[Partition, int]:
-        return log_starts(self._admin(), partitions)
 
     def share_starts(self, group: Group) -> dict[Partition, int]:
         """The first offset of each share-partition that is not done with, by Kafka's own tool."""
@@ -121,26 +109,18 @@ class Cluster:
 
     def await_in_sync(self, timeout_seconds: float) -> bool:
         """Whether each partition, also of the internal topics, got all its replicas in sync."""
-        deadline = time.monotonic() + timeout_seconds
-        while not self._in_sync():
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(POLL_SECONDS)
-        return True
+        return came_true(self._in_sync, timeout_seconds)
 
     def _in_sync(self) -> bool:
         try:
-            found = self._admin().list_topics(timeout=ANSWER_SECONDS)
+            found = self.kafka.admin().list_topics(timeout=ANSWER_SECONDS)
         except KafkaException:
             return False
-        return len(found.brokers) == len(self.nodes) and all(
+        return len(found.brokers) == len(self.kafka.nodes) and all(
             partition.leader >= 0 and len(partition.isrs) == len(partition.replicas)
             for topic in found.topics.values()
             for partition in topic.partitions.values()
         )
-
-    def _admin(self) -> AdminClient:
-        return self.kafka.admin()
 
 
 def cut_connections(pid: int) -> int:

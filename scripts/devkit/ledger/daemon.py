@@ -4,9 +4,8 @@ import json
 import signal
 import sqlite3
 import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,11 @@ from devkit.ledger.scenario import (
     BELOW_FREE,
     RELAXED,
     RELAXED_MS,
+    TOPICS,
     UNTIL_FREE,
     VISITED,
-    Topic,
 )
+from devkit.waiting import came_true
 
 SHIM = Path(__file__).with_name("shim")
 POLL_SECONDS = 0.1
@@ -31,7 +31,7 @@ OPEN_INTENT = "SELECT id FROM deletions WHERE unsettled = 1 AND outcome IS NULL 
 FORGET_AFTER = "2h"  # of observed time: none of the bench's plays takes as long
 
 
-def settings(servers: str, state_dir: Path, topics: Sequence[Topic]) -> dict[str, Any]:
+def settings(servers: str, state_dir: Path) -> dict[str, Any]:
     """Deletes for real, every second, whatever is consumed, or has been for a while."""
     return {
         "kafka": {"bootstrap.servers": servers},
@@ -49,7 +49,7 @@ def settings(servers: str, state_dir: Path, topics: Sequence[Topic]) -> dict[str
                 "retention.commitoffset.pressure.ms": 0,
                 **({"groups": {"forget_vanished_after": FORGET_AFTER}} if topic == VISITED else {}),
             }
-            for topic in topics
+            for topic in TOPICS
         ],
     }
 
@@ -66,15 +66,18 @@ class Daemon(DaemonProcess):
         self,
         servers: str,
         folder: Path,
-        topics: Sequence[Topic],
-        on_cycle: Callable[[float], None] = lambda _: None,
+        on_cycle: Callable[[float], None],
     ) -> None:
         self._clock = folder / "clock"
-        super().__init__(folder, folder / "retentiond.yaml")
+        variables = {
+            "PYTHONPATH": str(SHIM),
+            "LEDGER_CLOCK_FILE": str(self._clock),
+            "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1",  # it starts often, the cores are few
+        }
+        super().__init__(folder, folder / "retentiond.yaml", of_its_own=variables)
         self.events: Counter[str] = Counter()
         self.first_seen: dict[int, tuple[float, float]] = {}
         self._on_cycle = on_cycle
-        self._topics = topics
         self._read_up_to = 0
         self._looked_ms = now_ms()
         self._closed = threading.Event()
@@ -84,8 +87,7 @@ class Daemon(DaemonProcess):
 
     def believe(self, servers: str) -> None:
         """From its next start on it is told that its cluster is there."""
-        told = settings(servers, self.state_dir, self._topics)
-        self.config.write_text(json.dumps(told, indent=2))
+        self.config.write_text(json.dumps(settings(servers, self.state_dir), indent=2))
 
     def set_clock(self, seconds: float) -> None:
         """Its wall clock goes wrong by that, at once; a negative number is behind."""
@@ -93,14 +95,9 @@ class Daemon(DaemonProcess):
         new.write_text(str(seconds))
         new.replace(self._clock)
 
-    def start(self, further: Mapping[str, str] | None = None) -> None:
+    def start(self) -> None:
         """With a clock that can be set."""
-        own = {
-            "PYTHONPATH": str(SHIM),
-            "LEDGER_CLOCK_FILE": str(self._clock),
-            "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1",  # it starts often, the cores are few
-        }
-        super().start({**own, **(further or {})})
+        super().start()
         if not self._watcher.is_alive():
             self._watcher.start()
 
@@ -125,41 +122,27 @@ class Daemon(DaemonProcess):
         if self._watcher.is_alive():
             self._watcher.join()
 
-    @property
-    def complete_cycles(self) -> int:
-        """Of all its lives so far."""
-        return self.events["cycles ok"]
-
-    @property
-    def cycles(self) -> int:
-        """Of all its lives so far, whatever became of them."""
-        return sum(self.events[f"cycles {result}"] for result in ("ok", "incomplete", "failed"))
-
     def await_cycles(
         self, count: int, timeout_seconds: float, *, of_any_kind: bool = False
     ) -> bool:
         """Whether so many more complete cycles came in time, or cycles ``of_any_kind``."""
+        results = ("ok", "incomplete", "failed") if of_any_kind else ("ok",)
 
         def made() -> int:
-            return self.cycles if of_any_kind else self.complete_cycles
+            return sum(self.events[f"cycles {result}"] for result in results)
 
         wanted = made() + count
-        deadline = time.monotonic() + timeout_seconds
-        while made() < wanted:
-            if time.monotonic() > deadline or self.died is not None:
-                return False
-            time.sleep(POLL_SECONDS)
-        return True
+        came_true(lambda: made() >= wanted or self.died is not None, timeout_seconds)
+        return made() >= wanted
 
     def await_intent(self, timeout_seconds: float) -> bool:
         """Whether it was caught in the midst of a deletion: intended, and not answered yet."""
-        deadline = time.monotonic() + timeout_seconds
         with closing(self._audit_log()) as connection:
-            while time.monotonic() < deadline:
-                if connection.execute(OPEN_INTENT).fetchone() is not None:
-                    return True
-                time.sleep(POLL_SECONDS / 50)
-        return False
+            return came_true(
+                lambda: connection.execute(OPEN_INTENT).fetchone() is not None,
+                timeout_seconds,
+                poll_seconds=0.002,
+            )
 
     def look(self) -> None:
         """Take in what it has logged since, and what is new in its audit log."""

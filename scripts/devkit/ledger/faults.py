@@ -15,6 +15,7 @@ from devkit.ledger.cluster import cut_connections
 from devkit.ledger.daemon import Daemon
 from devkit.ledger.scenario import BELOW_FREE
 from devkit.ledger.stage import Stage
+from devkit.waiting import came_true
 
 INTENT_SECONDS = 10.0
 CUTS = 6
@@ -122,7 +123,7 @@ class Faults:
         if not self._bag:
             self._bag = self._random.sample(self.kinds, len(self.kinds))
         fault = self._bag.pop()
-        node = self._random.choice(self._cluster.nodes)
+        node = self._random.choice(self._cluster.kafka.nodes)
         self._await_moment()
         self._disturb_if(fault)
         match fault:
@@ -240,7 +241,7 @@ class Faults:
 
     def _mislead(self) -> None:
         """It is started with bootstrap servers of two clusters, and then as it should be."""
-        both = [self._cluster.servers, self._other.bootstrap_servers]
+        both = [self._cluster.kafka.bootstrap_servers, self._other.bootstrap_servers]
         self._random.shuffle(both)
         self._stage.book.shown.listening = False
         self._tell("the daemon is started with servers of both clusters")
@@ -277,12 +278,8 @@ class Faults:
         with ballast.open("wb") as file:
             os.posix_fallocate(file.fileno(), 0, int(usage.free - LEFT_FREE * usage.total))
         self._tell(f"the brokers' disk has {LEFT_FREE:.0%} left")
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while self._daemon.events[PRESSURE] == before:
-            if time.monotonic() > deadline:
-                self.problems.append(f"no disk pressure after {PATIENCE_SECONDS:g} s")
-                break
-            time.sleep(0.1)
+        if not came_true(lambda: self._daemon.events[PRESSURE] > before, PATIENCE_SECONDS):
+            self.problems.append(f"no disk pressure after {PATIENCE_SECONDS:g} s")
         self._wait(3, 10)
         ballast.unlink()
         self._tell("the brokers' disk has room again")

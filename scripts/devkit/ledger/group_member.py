@@ -1,9 +1,9 @@
-"""``python -m devkit.ledger.group_member LIFE``: a member of a classic or consumer group.
+"""``python -m devkit.ledger.group_member LIFE``: a member of a group of any kind.
 
 A process of its own, because librdkafka can wait for ever in ``close()`` with Python's lock held,
-and because a reader that crashes is killed. LIFE is a JSON object, the fields of
-`devkit.ledger.member.Life`. SIGUSR1 says that `scenario.RENEWED` is another topic now: the member
-goes to where that begins, as a client does that looks at topic ids.
+because it calls its share consumer a preview, and because a reader that crashes is killed. LIFE is
+a JSON object, the fields of `devkit.ledger.member.Life`. SIGUSR1 says that `scenario.RENEWED` is
+another topic now: the member goes to where that begins, as a client does that looks at topic ids.
 """
 
 import json
@@ -13,15 +13,18 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, ShareConsumer
 
 from devkit.ledger.member import Life, Member, sign, tell
-from devkit.ledger.record import now_ms
-from devkit.ledger.scenario import Habit
+from devkit.ledger.record import decode, now_ms
+from devkit.ledger.scenario import Habit, Protocol
 
 COMMIT_SECONDS = 0.7
 TICK_SECONDS = 0.2
+SHARE_POLL_SECONDS = 0.5
+SHARE_ANSWER_SECONDS = 5.0
 
 
 class Days:
@@ -100,13 +103,34 @@ class Days:
         tell("count", "rewinds")
 
 
+def share(life: Life, ending: threading.Event) -> None:
+    """A member of a share group tells each record that it is given before it acknowledges it."""
+    config = {"bootstrap.servers": life.servers, "group.id": life.group}
+    consumer = ShareConsumer({**config, "socket.timeout.ms": 10_000, "log_level": 0})
+    consumer.subscribe(life.subscription)
+    while not ending.is_set():
+        for message in consumer.poll(SHARE_POLL_SECONDS):
+            if message.error() is None:
+                at = (message.topic(), message.partition(), message.offset())
+                tell("saw", *at, decode(message.value()), message.timestamp()[1])
+        sign()
+        with suppress(KafkaException):  # then they are given to a member again
+            consumer.commit_sync(SHARE_ANSWER_SECONDS)
+    consumer.close()
+
+
 def main() -> None:
     life = Life(**json.loads(sys.argv[1]))
     ending = threading.Event()
     renewed: list[int] = []  # signals that came: to set an event may wait for its lock
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: ending.set())  # noted only: it leaves in order
+        # Noted only, so that it leaves in order: an exception would throw away what a poll has
+        # just given, and the end of a share consumer would acknowledge it.
+        signal.signal(number, lambda *_: ending.set())
     signal.signal(signal.SIGUSR1, lambda number, _: renewed.append(number))
+    if life.protocol == Protocol.SHARE:
+        share(life, ending)
+        return
     numbers = random.Random(life.seed)
     while not ending.is_set():
         try:

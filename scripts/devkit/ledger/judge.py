@@ -31,6 +31,7 @@ nothing here.
 """
 
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -88,7 +89,13 @@ def judge(
 
     ``log_starts`` are those in the end.
     """
-    return _Judge(book, deletions, log_starts, cluster_id).judge()
+    made: defaultdict[Log, list[Deletion]] = defaultdict(list)
+    for each in deletions:
+        topic, number = each.partition
+        for incarnation, life in enumerate(book.topics[topic]):
+            if (life.topic_id, cluster_id) == (each.topic_id, each.cluster_id):
+                made[topic, incarnation, number].append(each)
+    return _Judge(book, made, log_starts).judge()
 
 
 def may_have_stood_at(commits: Sequence[Commit], since_ms: float, until_ms: float) -> list[int]:
@@ -112,39 +119,29 @@ class _Judge:
     def __init__(
         self,
         book: Book,
-        deletions: Sequence[Deletion],
+        deletions: Mapping[Log, Sequence[Deletion]],
         log_starts: Mapping[Partition, int],
-        cluster_id: str,
     ) -> None:
         self._book = book
+        self._deletions = deletions
         self._log_starts = log_starts
         self._offsets: dict[Log, list[int]] = {}
-        self._deletions: dict[Log, list[Deletion]] = {}
-        for each in deletions:
-            topic, number = each.partition
-            for incarnation, life in enumerate(book.topics[topic]):
-                if (life.topic_id, cluster_id) == (each.topic_id, each.cluster_id):
-                    self._deletions.setdefault((topic, incarnation, number), []).append(each)
+        self._excused: defaultdict[tuple[str, Log], list[tuple[int, int]]] = defaultdict(list)
 
     def judge(self) -> Judgement:
         findings: list[Finding] = []
         late = 0
-        excused: dict[tuple[str, Log], list[tuple[int, int]]] = {}
         for loss in self._book.losses:
-            found = self._of_loss(loss, excused)
+            found = self._of_loss(loss)
             late += found is True
             if isinstance(found, Finding):
                 findings.append(found)
-        for group, partition in list(self._book.given) + [
-            each for each in self._book.begins if each not in self._book.given
-        ]:
-            findings.extend(self._missing(group, partition, excused))
+        for group, partition in dict.fromkeys([*self._book.given, *self._book.begins]):
+            findings.extend(self._missing(group, partition))
         findings.extend(Finding(Kind.WRONG_RECORD, each) for each in self._book.contradictions)
         return Judgement(tuple(findings), late)
 
-    def _of_loss(
-        self, loss: Loss, excused: dict[tuple[str, Log], list[tuple[int, int]]]
-    ) -> Finding | bool:
+    def _of_loss(self, loss: Loss) -> Finding | bool:
         """True: nobody but the reader itself is to blame; False: nothing is lost."""
         incarnation = self._book.incarnation(loss.partition[0], loss.at_ms)
         if incarnation is None:
@@ -163,15 +160,10 @@ class _Judge:
                     f"it found is at {loss.end} ({_blame(taken_by)})",
                     taken_by.seen_ms if taken_by else loss.at_ms,
                 )
-        excused.setdefault((loss.group, log), []).append((loss.start, loss.end))
+        self._excused[loss.group, log].append((loss.start, loss.end))
         return True
 
-    def _missing(
-        self,
-        group: str,
-        partition: Partition,
-        excused: dict[tuple[str, Log], list[tuple[int, int]]],
-    ) -> Iterator[Finding]:
+    def _missing(self, group: str, partition: Partition) -> Iterator[Finding]:
         """Of the last incarnation: what became of the others was taken with them."""
         topic, number = partition
         log = (topic, len(self._book.topics[topic]) - 1, number)
@@ -187,7 +179,7 @@ class _Judge:
         if not shared and (shown is None or shown > life.since_ms):
             start = min(each.offset for each in begins)
         gave_up = [(0, each.offset) for each in begins if each.gave_up]
-        passed = [*gave_up, (0, self._stale(group, log)), *excused.get((group, log), ())]
+        passed = [*gave_up, (0, self._stale(group, log)), *self._excused[group, log]]
         end = FOREVER
         if shared:  # it reads in its own time and order
             end = self._log_starts[partition]

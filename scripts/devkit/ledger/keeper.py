@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from devkit.embedded.processes import leashed
 from devkit.ledger.book import Book
 from devkit.ledger.record import now_ms
 from devkit.ledger.scenario import Group
+from devkit.waiting import came_true
 
 AGAIN_SECONDS = 0.5
 END_SECONDS = 60.0
@@ -40,9 +40,10 @@ class Keeper(ABC):
 
     silent_seconds: ClassVar[float] = 20.0  # a client waits up to 15 s for an answer
 
-    def __init__(self, group: Group, book: Book, seed: str, log_file: Path) -> None:
+    def __init__(self, servers: str, group: Group, book: Book, seed: str, log_file: Path) -> None:
         self.group = group
         self.error: str | None = None
+        self._servers = servers
         self._book = book
         self._random = random.Random(seed)
         self._log_file = log_file
@@ -138,13 +139,16 @@ class Keeper(ABC):
         try:
             while not self._stop.is_set():
                 self._live()
-                ends_at = time.monotonic() + self._random.uniform(0.5, 6)
                 self._stop.wait(AGAIN_SECONDS)
-                while time.monotonic() < ends_at and not self._calm.is_set():
-                    if self._stop.wait(AGAIN_SECONDS):
-                        return
+                self._stay_away(0, 5)
         except Exception:  # noqa: BLE001 - a thread's end must be told
             self.error = f"a member of {self.group.name}: {traceback.format_exc()}"
+
+    def _stay_away(self, least: float, most: float) -> None:
+        """Some seconds, unless all are to calm down or to stop."""
+        came_true(
+            lambda: self._calm.is_set() or self._stop.is_set(), self._random.uniform(least, most)
+        )
 
     def _begin(self) -> "subprocess.Popen[bytes] | None":
         with self._lock, self._log_file.open("ab") as log:

@@ -11,11 +11,11 @@ from devkit.ledger.daemon import Daemon
 from devkit.ledger.faults import Faults, Wedged
 from devkit.ledger.scenario import GUESTS, LATE_GROUPS, OTHER_HEAD_START, Partition
 from devkit.ledger.stage import Stage
+from devkit.waiting import came_true
 
 FIRST_CYCLES_SECONDS = 240.0  # Spark takes its time to start on a busy machine
 CATCH_UP_SECONDS = 180.0
-SHARE_SECONDS = 30.0
-DELETE_SECONDS = 90.0
+DELETE_SECONDS = 120.0
 FORGET_SECONDS = 120.0
 POLL_SECONDS = 0.5
 STOP_SECONDS = 20.0
@@ -68,8 +68,8 @@ class Play:
         except Wedged as wedged:
             self._problems.append(str(wedged))
         self._come_to_rest()
-        log_starts = self._log_starts()
-        other_log_starts = self._other.cluster.log_starts(self._other.partitions)
+        log_starts = self._stage.log_starts()
+        other_log_starts = self._other.log_starts()
         self._end_daemon()
         self._problems += [*self._stage.troubles(), *self._other.troubles()]
         self._problems += self._faults.problems
@@ -113,18 +113,15 @@ class Play:
         self._tell("the consumers start again and read what is left")
         for stage in stages:
             stage.calm_down()
-        if not _await(lambda: not any(each.unread() for each in stages), CATCH_UP_SECONDS):
+        if not came_true(lambda: not any(each.unread() for each in stages), CATCH_UP_SECONDS):
             unread = [each.unread() for each in stages]
             self._problems.append(f"partitions not read to the end: {unread}")
-        if not _await(lambda: not self._stage.unshared(), SHARE_SECONDS):
-            # Kafka's affair and its client's, a preview: what is not given is still there.
-            self._stage.book.count("share groups not given all in time")
-            self._tell(f"records not given to share groups: {self._stage.unshared()}")
-        if not _await(lambda: not self._stage.goers, FORGET_SECONDS):
+        if not came_true(lambda: not self._stage.goers, FORGET_SECONDS):
             self._tell("not every guest was let go of in time")
         self._tell("what all have read is deleted")
-        if not _await(lambda: not self._left(), DELETE_SECONDS):
+        if not came_true(lambda: not self._left(), DELETE_SECONDS, POLL_SECONDS):
             self._tell(f"still there after {DELETE_SECONDS:g} s: {self._left()}")
+            # Kafka's affair and its client's, a preview: what is not given in time is still there.
             starts = self._stage.share_starts()
             for partition, log_start in self._left().items():
                 if starts.get(partition) != log_start:
@@ -137,7 +134,7 @@ class Play:
     def _left(self) -> dict[Partition, int]:
         """Where partitions begin that still hold a record, all of which have been read."""
         try:
-            log_starts = self._log_starts()
+            log_starts = self._stage.log_starts()
         except (KafkaException, TimeoutError):
             return dict.fromkeys(self._stage.partitions, 0)
         return {
@@ -146,21 +143,9 @@ class Play:
             if log_start < self._stage.book.end(partition)
         }
 
-    def _log_starts(self) -> dict[Partition, int]:
-        return self._stage.cluster.log_starts(self._stage.partitions)
-
     def _end_daemon(self) -> None:
         if self._daemon.died is not None:
             self._problems.append(f"the daemon ended by itself with {self._daemon.died}")
         elif (ended := self._daemon.stop(STOP_SECONDS)) is not None and ended[1] != 0:
             self._problems.append(f"SIGTERM ended the daemon with exit code {ended[1]}")
         self._daemon.look()
-
-
-def _await(condition: Callable[[], bool], seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(POLL_SECONDS)
-    return True

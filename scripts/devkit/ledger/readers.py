@@ -24,6 +24,10 @@ OFTEN, SELDOM = 0.5, 0.1
 WAYS = (Return.EARLIEST, Return.EARLIEST, Return.OWN, Return.TIME, Return.LATEST)
 
 
+def command(life: Life) -> list[str]:
+    return ["-m", "devkit.ledger.group_member", json.dumps(asdict(life))]
+
+
 class Entries:
     """Enters one life of a member of a group of that name; the lines are as of
     `devkit.ledger.member`."""
@@ -35,9 +39,9 @@ class Entries:
         self._topics: tuple[list[str], float] | None = None  # assigned, since
         self._heard_ms = FOREVER
 
-    def enter(self, line: str, at_ms: float | None = None) -> None:
-        """That came just now, or at that time. Raises ValueError for what is no such line."""
-        now = now_ms() if at_ms is None else at_ms
+    def enter(self, line: str) -> None:
+        """That came just now. Raises ValueError for what is no such line."""
+        now = now_ms()
         if now - self._heard_ms > ABSENT_MS:  # it may have lost its place meanwhile
             self._leave(self._heard_ms)
         self._heard_ms = now
@@ -116,15 +120,14 @@ class Reader(Keeper):
     kind: ClassVar[str] = "consumers"
 
     def __init__(self, servers: str, group: Group, book: Book, seed: str, log_file: Path) -> None:
-        super().__init__(group, book, seed, log_file)
-        self._servers = servers
+        super().__init__(servers, group, book, seed, log_file)
         self._habits = [Habit.LAG, Habit.STOP, Habit.CRASH]
         if group.rewinds:
             self._habits += [Habit.REWIND, Habit.REWIND]
         self._life: Life = self._usual()
 
     def _command(self) -> list[str]:
-        return ["-m", "devkit.ledger.group_member", json.dumps(asdict(self._life))]
+        return command(self._life)
 
     def _live(self) -> None:
         self._life = self._next_life()
@@ -251,10 +254,9 @@ class Guest(Reader):
         while not self._calm.is_set():
             yield replace(self._silent(self._usual()), way=Return.EARLIEST)
             longest = LONG_SECONDS if self._random.random() < SELDOM else SHORT_SECONDS
-            ends_at = time.monotonic() + self._random.uniform(2, longest)
-            while time.monotonic() < ends_at and not self._calm.is_set():
-                if self._stop.wait(0.2):
-                    return
+            self._stay_away(2, longest)
+            if self._stop.is_set():
+                return
             if self._random.random() < OFTEN:
                 break
         yield replace(self._returning(self._usual()), habits=())
@@ -270,13 +272,9 @@ class Sharer(Keeper):
 
     kind: ClassVar[str] = "share members"
 
-    def __init__(self, servers: str, group: Group, book: Book, seed: str, log_file: Path) -> None:
-        super().__init__(group, book, seed, log_file)
-        self._servers = servers
-
     def _command(self) -> list[str]:
-        arguments = (self._servers, self.group.name, self.group.topics[0].name)
-        return ["-m", "devkit.ledger.share_member", *arguments]
+        topics = [each.name for each in self.group.topics]
+        return command(Life(self._servers, self.group.name, self.group.protocol, topics))
 
     def _live(self) -> None:
         ends_at = time.monotonic() + self._random.uniform(8, 30)

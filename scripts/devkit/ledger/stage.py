@@ -1,15 +1,15 @@
 """Everybody who writes and reads on one cluster."""
 
 import itertools
-import queue
 import threading
-import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
 from confluent_kafka import KafkaException
 
+from devkit.embedded.topics import log_starts
 from devkit.ledger.book import Book
 from devkit.ledger.cluster import Cluster
 from devkit.ledger.daemon import Daemon
@@ -18,9 +18,9 @@ from devkit.ledger.readers import Guest, Reader, Sharer
 from devkit.ledger.record import now_ms
 from devkit.ledger.scenario import RENEWED, Group, Partition, Protocol, Topic
 from devkit.ledger.writers import Writer
+from devkit.waiting import came_true
 
 JOIN_SECONDS = 60.0
-POLL_SECONDS = 0.1
 FORGET_AGAIN_SECONDS = 3.0
 BURST_RECORDS = 300
 
@@ -49,13 +49,13 @@ class Stage:
         self._groups = groups
         self._seed = seed
         self._folder = folder
-        self._goers: queue.Queue[str] = queue.Queue()
+        self._goers: list[Future[None]] = []
+        self._operator = ThreadPoolExecutor(1, "operator")
         self._closed = threading.Event()
         sequence = itertools.count(first_sequence)
+        self._servers = cluster.kafka.bootstrap_servers
         self._writers = {
-            topic.name: Writer(
-                cluster.servers, topic, book, sequence, f"{seed} writer {topic.name}"
-            )
+            topic.name: Writer(self._servers, topic, book, sequence, f"{seed} writer {topic.name}")
             for topic in topics
         }
 
@@ -76,11 +76,8 @@ class Stage:
             self.book.created(topic.name, self.cluster.make_topic(topic), since_ms)
         for group in self._groups:
             self.join(group)
-        deadline = time.monotonic() + JOIN_SECONDS
-        while not all(self._has_committed(group) for group in self._groups):
-            if time.monotonic() > deadline:
-                raise TimeoutError("not every group has committed everywhere")
-            time.sleep(POLL_SECONDS)
+        if not came_true(lambda: all(map(self._has_committed, self._groups)), JOIN_SECONDS):
+            raise TimeoutError("not every group has committed everywhere")
         for topic in self._topics:
             writer = self._writers[topic.name]
             writer.burst(head_start * topic.partitions)
@@ -93,23 +90,21 @@ class Stage:
         kind = Sharer if group.protocol is Protocol.SHARE else Reader
         for number in range(group.members):
             seed = f"{self._seed} reader {group.name} {number}"
-            self._keep(kind(self.cluster.servers, group, self.book, seed, self._log_file))
+            self._keep(kind(self._servers, group, self.book, seed, self._log_file))
 
     def invite(self, group: Group, daemon: Daemon) -> None:
         """Guests of that kind, one after another; the daemon's operator lets go of them."""
         seed = f"{self._seed} guest {group.name}"
-        self._keep(
-            Guest(
-                self.cluster.servers, group, self.book, seed, self._log_file, let_go=self._goers.put
-            )
-        )
-        if not any(each.name == "operator" for each in threading.enumerate()):
-            operator = threading.Thread(target=self._operate, args=(daemon,), name="operator")
-            operator.daemon = True
-            operator.start()
 
-    def recreate(self, topic: Topic = RENEWED) -> None:
-        """Delete it and create it again, while all go on; then much is written at once."""
+        def let_go(name: str) -> None:
+            self._goers.append(self._operator.submit(self._let_go, name, daemon))
+
+        guest = Guest(self._servers, group, self.book, seed, self._log_file, let_go=let_go)
+        self._keep(guest)
+
+    def recreate(self) -> None:
+        """Delete a topic and create it again, while all go on; then much is written at once."""
+        topic = RENEWED
         self.book.deleting(topic.name)
         self.cluster.remove_topic(topic)
         topic_id = self.cluster.make_topic(topic)
@@ -142,15 +137,6 @@ class Stage:
         }
         return {group: partitions for group, partitions in behind.items() if partitions}
 
-    def unshared(self) -> dict[str, int]:
-        """Records that share groups have not been given."""
-        behind = {
-            group.name: sum(self.book.not_given(group.name, each) for each in group.partitions)
-            for group in self.groups
-            if group.protocol is Protocol.SHARE
-        }
-        return {group: records for group, records in behind.items() if records}
-
     def share_starts(self) -> dict[Partition, int]:
         return {
             partition: start
@@ -159,10 +145,14 @@ class Stage:
             for partition, start in self.cluster.share_starts(group).items()
         }
 
+    def log_starts(self) -> dict[Partition, int]:
+        """Raises KafkaException, TimeoutError."""
+        return log_starts(self.cluster.kafka.admin(), self.partitions)
+
     @property
     def goers(self) -> int:
         """Groups that an operator has yet to let go of."""
-        return self._goers.unfinished_tasks
+        return sum(not each.done() for each in self._goers)
 
     def stop_reading(self) -> None:
         self._closed.set()
@@ -170,6 +160,7 @@ class Stage:
             keeper.stop()
         for keeper in self.keepers:
             keeper.join()
+        self._operator.shutdown(cancel_futures=True)
 
     def troubles(self) -> Iterator[str]:
         """Who has broken down for good."""
@@ -186,15 +177,8 @@ class Stage:
         self.keepers.append(keeper)
         keeper.start()
 
-    def _operate(self, daemon: Daemon) -> None:
-        """Remove the groups that will not come back, and have the daemon forget them."""
-        while not self._closed.wait(POLL_SECONDS):
-            with suppress(queue.Empty):
-                name = self._goers.get(timeout=1)
-                self._let_go(name, daemon)
-                self._goers.task_done()
-
     def _let_go(self, name: str, daemon: Daemon) -> None:
+        """Remove a group that will not come back, and have the daemon forget it."""
         removed = False
         self.book.forget(name)
         # It takes as long as the daemon is away, on the other cluster for one: it must have missed

@@ -6,9 +6,9 @@ from typing import Any
 
 from devkit.audit import Deletion
 from devkit.ledger.book import Book
-from devkit.ledger.faults import Fault, Faults
+from devkit.ledger.faults import Faults
 from devkit.ledger.judge import Judgement, Kind
-from devkit.ledger.scenario import Partition
+from devkit.ledger.play import Ended
 
 Figures = dict[str, Any]
 
@@ -30,15 +30,14 @@ def figures(
     other: Book,
     *,
     deletions: Sequence[Deletion],
-    log_starts: Mapping[Partition, int],
-    remote_segments_deleted: int,
+    ended: Ended,
     judgements: Sequence[Judgement],
     faults: Faults,
     events: Mapping[str, int],
 ) -> Figures:
     """Everything that can be counted; by name, some by kind or topic below it."""
     deleted: Counter[str] = Counter()
-    for (topic, _), log_start in log_starts.items():
+    for (topic, _), log_start in ended.log_starts.items():
         deleted[topic] += log_start
     outcomes = Counter(each.outcome.value if each.outcome else "open" for each in deletions)
     found = Counter(each.kind for judgement in judgements for each in judgement.findings)
@@ -49,23 +48,17 @@ def figures(
         "records written to the other cluster": other.counts["records written"],
         "records delivered by the other cluster": other.counts["records delivered"],
         "records deleted": {**dict(sorted(deleted.items())), "all": sum(deleted.values())},
-        "segments deleted from remote storage": remote_segments_deleted,
+        "segments deleted from remote storage": ended.remote_segments_deleted,
         "deletions": {**dict(sorted(outcomes.items())), "all": sum(outcomes.values())},
         "faults": {
             **{str(fault): faults.done[fault] for fault in faults.kinds},
             "all": faults.done.total(),
         },
         "faults amid a deletion": faults.struck_amid_deletion,
-        "failovers": faults.done[Fault.FAILED_OVER] + faults.done[Fault.BOTH_CLUSTERS],
-        "clock changes": faults.done[Fault.CLOCK_AHEAD] + faults.done[Fault.CLOCK_BEHIND],
-        "topics recreated": counts.get("topics recreated", 0),
-        "crashes before a first commit": counts.get("crashes before a first commit", 0),
         "new starts of the daemon": faults.new_starts,
         "daemon": dict(sorted(events.items())),
         "clients": {**dict.fromkeys(WANTED, 0), **counts},
         "late rewinds": sum(each.late_rewinds for each in judgements),
-        "gaps": found[Kind.GAP],
-        "resets": found[Kind.RESET],
         "findings": {str(kind): found[kind] for kind in Kind},
     }
 

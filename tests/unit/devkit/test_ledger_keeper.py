@@ -50,7 +50,7 @@ class Kept(Keeper):
 
     def __init__(self, folder: Path, *lives: str) -> None:
         self.book = Book()
-        super().__init__(GROUP, self.book, "any", folder / "members.log")
+        super().__init__("nowhere:9092", GROUP, self.book, "any", folder / "members.log")
         self.heard: list[str] = []
         self._lives = list(lives)
 
