@@ -10,10 +10,9 @@ import pyarrow as pa
 
 from retentiond.act.approved import CommitEvidence, GroupEvidence
 from retentiond.config import TopicPolicy
-from retentiond.config.pattern import Pattern
 from retentiond.gather.offsets import are_kept
 from retentiond.kafka.interface import EpochEnd
-from retentiond.model import Failure, GroupKind, PlanRow, TopicPartition
+from retentiond.model import GroupKind, PlanRow, TopicPartition
 from retentiond.snapshot import (
     COMMIT_SCHEMA,
     GroupReading,
@@ -179,16 +178,37 @@ def changed(*changes: Callable[[Reading], object]) -> Reading:
     return reading
 
 
-def crowded() -> Reading:
-    """The same, and of all that may keep records back there is some."""
-    reading = healthy()
-    reading.add_group("broken")
-    reading.groups["broken"] = replace(reading.groups["broken"], failure=Failure("LOST", "gone"))
-    reading.remembered["billing", ORDERS_0] = 130
-    reading.readers.add(("search", "orders"))
-    policy = replace(POLICY, required_groups=("search",), excluded=(Pattern("b.*g"),))
-    reading.change_topic("orders", policy=policy)
-    return reading
+# Changes of a reading, for `changed`
+
+Change = Callable[[Reading], object]
+
+
+def orders(**changes: object) -> Change:
+    return lambda reading: reading.change_topic("orders", **changes)
+
+
+def policy(**changes: object) -> Change:
+    return orders(policy=replace(POLICY, **changes))  # type: ignore[arg-type]  # any field
+
+
+def offsets(**changes: object) -> Change:
+    return lambda reading: reading.change_partition(ORDERS_0, **changes)
+
+
+def no_commit(group: str) -> Change:
+    return lambda reading: reading.commits.pop((group, ORDERS_0))
+
+
+def epoch(
+    group: str, known: int | None, end: int | None, kind: GroupKind = GroupKind.CLASSIC
+) -> Change:
+    """The group has committed in epoch 3; the leader leads in a later one, and knows that much."""
+
+    def change(reading: Reading) -> None:
+        reading.epochs[group, ORDERS_0] = (3, known, end)
+        reading.groups[group] = replace(reading.groups[group], kind=kind)
+
+    return change
 
 
 def deletion(at: TopicPartition, cutoff: int | None = 100, log_start_offset: int = 10) -> PlanRow:

@@ -19,8 +19,9 @@ from retentiond.act.delete import EvidenceAge, execute, reconcile
 from retentiond.kafka.interface import DeleteFailure, OffsetBound, TopicDescription
 from retentiond.model import DeletionOutcome, Failure, Outcome, TopicPartition
 from retentiond.state.audit import Audit
-from retentiond.state.audit_records import CycleRecord, read_deletions
+from retentiond.state.audit_records import read_deletions
 from tests.support.builders.topic_leaders import CountingStop, Leaders, Reply, approved
+from tests.unit.state.test_state_audit import CYCLE
 
 PARTITIONS = [TopicPartition("orders", number) for number in range(7)]
 REPLIES = {
@@ -114,9 +115,7 @@ def start(state_dir: Path, steps: Steps) -> FragileAudit:
 def run(state_dir: Path, kafka: FragileLeaders, steps: Steps) -> list[DeletionOutcome]:
     audit = start(state_dir, steps)
     try:
-        audit.record_cycle(
-            CycleRecord("cycle-1", "cluster-a", 1, False, True, len(PARTITIONS), 7, 0)
-        )
+        audit.record_cycle(CYCLE)
         outcomes: list[DeletionOutcome] = []
         for first in range(0, len(PARTITIONS), SLICE_SIZE):
             execute(

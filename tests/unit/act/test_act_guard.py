@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -27,47 +26,24 @@ from tests.support.builders.guard_readings import (
     ORDERS_0,
     ORDERS_1,
     POLICY,
+    Change,
     Reading,
     changed,
     deletion,
     deletions,
+    epoch,
     healthy,
+    no_commit,
+    offsets,
+    orders,
+    policy,
 )
 
-Change = Callable[[Reading], object]
 LOST = Failure("LEADER_NOT_AVAILABLE", "no leader")
-
-
-def topic(**changes: object) -> Change:
-    return lambda reading: reading.change_topic("orders", **changes)
-
-
-def policy(**changes: object) -> Change:
-    return topic(policy=replace(POLICY, **changes))  # type: ignore[arg-type]  # any field
-
-
-def offsets(**changes: object) -> Change:
-    return lambda reading: reading.change_partition(ORDERS_0, **changes)
 
 
 def commits(group: str, offset: int | None) -> Change:
     return lambda reading: reading.commits.update({(group, ORDERS_0): offset})
-
-
-def epoch(
-    group: str, known: int | None, end: int | None, kind: GroupKind = GroupKind.CLASSIC
-) -> Change:
-    """The group has committed in epoch 3; the leader leads in a later one, and knows that much."""
-
-    def change(reading: Reading) -> None:
-        reading.epochs[group, ORDERS_0] = (3, known, end)
-        reading.groups[group] = replace(reading.groups[group], kind=kind)
-
-    return change
-
-
-def no_commit(group: str) -> Change:
-    return lambda reading: reading.commits.pop((group, ORDERS_0))
 
 
 def pressure(policy_ms: int, reading_ms: int) -> Change:
@@ -158,13 +134,16 @@ OBJECTIONS: dict[str, tuple[Change, str]] = {
         "the listing of groups is not complete: broker 2 is down",
     ),
     "topic missing": (no_topic, "the topic is not there"),
-    "topic unreadable": (topic(failure=LOST), "the topic could not be read (LEADER_NOT_AVAILABLE:"),
-    "topic without id": (topic(topic_id=None), "the topic's id is None"),
-    "topic of another id": (topic(topic_id="id-2"), "the topic's id is id-2"),
-    "topic recreated": (topic(recreated=True), "the topic was recreated"),
-    "topic internal": (topic(is_internal=True), "the topic is internal"),
+    "topic unreadable": (
+        orders(failure=LOST),
+        "the topic could not be read (LEADER_NOT_AVAILABLE:",
+    ),
+    "topic without id": (orders(topic_id=None), "the topic's id is None"),
+    "topic of another id": (orders(topic_id="id-2"), "the topic's id is id-2"),
+    "topic recreated": (orders(recreated=True), "the topic was recreated"),
+    "topic internal": (orders(is_internal=True), "the topic is internal"),
     "topic compacted": (
-        topic(cleanup_policy=frozenset({"compact"})),
+        orders(cleanup_policy=frozenset({"compact"})),
         "the topic's cleanup.policy lacks delete",
     ),
     "topic compacted and its policy allows it": (
@@ -176,24 +155,24 @@ OBJECTIONS: dict[str, tuple[Change, str]] = {
         "the topic's cleanup.policy lacks delete",
     ),
     "topic compacted and deleted from": (
-        topic(cleanup_policy=frozenset({"compact", "delete"})),
+        orders(cleanup_policy=frozenset({"compact", "delete"})),
         "its policy does not say allow_compacted",
     ),
     "topic without cleanup policy": (
-        topic(cleanup_policy=frozenset()),
+        orders(cleanup_policy=frozenset()),
         "the topic's cleanup.policy lacks delete",
     ),
     "policies in conflict": (
-        topic(policy=PolicyConflict(("topics[0]", "topics[1]"))),
+        orders(policy=PolicyConflict(("topics[0]", "topics[1]"))),
         "the topic has no policy: topics[0] and topics[1] treat the topic differently",
     ),
     "policy unreadable": (
-        topic(policy=PolicyUnreadable("a.yaml", "a.yaml: line 2")),
+        orders(policy=PolicyUnreadable("a.yaml", "a.yaml: line 2")),
         "the topic has no policy: the policy file of the topic's fence can't be used: a.yaml: line",
     ),
     "policy does not enable": (policy(enabled=False), "the policy does not enable the topic"),
     "consumed beyond forced retention": (
-        topic(forced_retention_ms=59_999),
+        orders(forced_retention_ms=59_999),
         "the consumed retention (60000 ms) exceeds the topic's retention.ms (59999)",
     ),
     "partition missing": (no_partition, "the partition is not there"),
@@ -417,12 +396,12 @@ EXACTLY_ENOUGH: dict[str, tuple[Change, ...]] = {
     "log start offset went back": (offsets(log_start_offset=0),),
     "group at the cutoff": (commits("search", 100),),
     "group at the high watermark": (commits("search", 200),),
-    "consumed retention as long as the forced one": (topic(forced_retention_ms=60_000),),
-    "forced retention unlimited": (topic(forced_retention_ms=None),),
+    "consumed retention as long as the forced one": (orders(forced_retention_ms=60_000),),
+    "forced retention unlimited": (orders(forced_retention_ms=None),),
     "as many groups as must be": (policy(min_groups=2),),
     "required groups that have committed": (policy(required_groups=("billing", "search")),),
     "compaction allowed": (
-        topic(cleanup_policy=frozenset({"compact", "delete"})),
+        orders(cleanup_policy=frozenset({"compact", "delete"})),
         policy(allow_compacted=True),
     ),
     "unreadable group excluded": (unreadable, excluding("aud.*")),
@@ -521,17 +500,9 @@ def test_a_group_that_moved_back_is_named_with_both_offsets() -> None:
     assert row.binding_since is None  # what was planned says nothing of this commit
 
 
-def test_a_group_that_moved_forward_and_counts_only_now_is_not_said_to_have_moved_back() -> None:
-    first = changed(commits("search", 50), excluding("search"))
-    second = changed(commits("search", 80))
-
-    (row,) = verify([deletion(ORDERS_0)], first.snapshot(), second.snapshot()).rows
-
-    assert row.detail == "group search has committed 80, below the cutoff 100"
-
-
-def test_a_group_that_stands_still_and_counts_only_now_is_not_said_to_have_moved_back() -> None:
-    first = changed(commits("search", 80), excluding("search"))
+@pytest.mark.parametrize("before", [50, 80])
+def test_a_group_that_counts_only_now_is_not_said_to_have_moved_back(before: int) -> None:
+    first = changed(commits("search", before), excluding("search"))
     second = changed(commits("search", 80))
 
     (row,) = verify([deletion(ORDERS_0)], first.snapshot(), second.snapshot()).rows
@@ -591,8 +562,17 @@ def test_a_group_that_is_new_above_the_cutoff_becomes_evidence() -> None:
     ]
 
 
-def test_when_a_group_of_the_plan_is_gone_the_deletion_is_held() -> None:
-    second = changed(lambda reading: reading.drop_group("billing"))
+@pytest.mark.parametrize("gone", [["billing"], ["billing", "search"]])
+def test_when_groups_of_the_plan_are_gone_the_first_by_name_holds_the_deletion(
+    gone: list[str],
+) -> None:
+    def others_are_left(reading: Reading) -> None:
+        for each in gone:
+            reading.drop_group(each)
+        reading.add_group("audit")
+        reading.commits.update({("audit", at): 130 for at in reading.partitions})
+
+    second = changed(others_are_left)
 
     verified = verify([deletion(ORDERS_0)], healthy().snapshot(), second.snapshot())
 
@@ -624,21 +604,21 @@ def test_that_it_is_remembered_does_not_make_it_listed() -> None:
     assert row.detail == "group audit was listed for the plan and is no longer listed"
 
 
-@pytest.mark.parametrize("state", [ABSENT, VANISHED])
-def test_one_that_was_not_listed_for_the_plan_either_holds_nothing(state: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "state"),
+    [
+        (GroupKind.UNKNOWN, ABSENT),
+        (GroupKind.UNKNOWN, VANISHED),
+        (GroupKind.EXTERNAL, "External"),  # of other topics: it is in no listing
+    ],
+)
+def test_one_that_was_not_listed_for_the_plan_either_holds_nothing(
+    kind: GroupKind, state: str
+) -> None:
     def named(reading: Reading) -> None:
-        reading.groups["audit"] = GroupReading("audit", GroupKind.UNKNOWN, state)
+        reading.groups["audit"] = GroupReading("audit", kind, state)
 
     verified = verify([deletion(ORDERS_0)], changed(named).snapshot(), healthy().snapshot())
-
-    assert len(verified.approved) == 1
-
-
-def test_an_external_reader_of_other_topics_is_in_no_listing() -> None:
-    def elsewhere(reading: Reading) -> None:
-        reading.groups["lake"] = GroupReading("lake", GroupKind.EXTERNAL, "External")
-
-    verified = verify([deletion(ORDERS_0)], changed(elsewhere).snapshot(), healthy().snapshot())
 
     assert len(verified.approved) == 1
 
@@ -649,22 +629,6 @@ def test_one_that_the_policy_excludes_may_go() -> None:
     verified = verify([deletion(ORDERS_0)], first.snapshot(), second.snapshot())
 
     assert len(verified.approved) == 1
-
-
-def test_of_several_groups_that_are_gone_the_first_by_name_is_named() -> None:
-    def nobody_is_left(reading: Reading) -> None:
-        reading.drop_group("billing")
-        reading.drop_group("search")
-        reading.add_group("audit")
-        reading.commits.update({("audit", at): 130 for at in reading.partitions})
-
-    second = changed(nobody_is_left)
-
-    verified = verify([deletion(ORDERS_0)], healthy().snapshot(), second.snapshot())
-
-    row = held(verified.rows, ORDERS_0)
-    assert row.detail == "group billing was there for the plan and is gone"
-    assert row.binding_group == "billing"
 
 
 @pytest.mark.parametrize("another", ["cluster-0", "cluster-b"])
@@ -688,7 +652,7 @@ def test_when_the_cluster_is_another_nothing_is_approved(another: str) -> None:
     ids=["no cutoff", "no topic id"],
 )
 def test_a_deletion_that_lacks_its_figures_is_held(row: PlanRow) -> None:
-    reading = changed(topic(topic_id=row.topic_id))
+    reading = changed(orders(topic_id=row.topic_id))
 
     verified = verify([row], reading.snapshot(), reading.snapshot())
 
@@ -696,23 +660,20 @@ def test_a_deletion_that_lacks_its_figures_is_held(row: PlanRow) -> None:
     assert verified.rows[0].detail == "the plan gives no cutoff or no topic id"
 
 
-def test_a_commit_that_is_in_a_reading_twice_holds_everything() -> None:
+@pytest.mark.parametrize("what", ["group", "commit"])
+def test_what_is_in_a_reading_twice_holds_everything(what: str) -> None:
     snapshot = healthy().snapshot()
-    twice = replace(snapshot, commits=snapshot.commits.take([0, *range(snapshot.commits.num_rows)]))
+    commits = snapshot.commits.take([0, *range(snapshot.commits.num_rows)])
+    twice = (
+        replace(snapshot, groups=(*snapshot.groups, snapshot.groups[0]))
+        if what == "group"
+        else replace(snapshot, commits=commits)
+    )
 
     verified = verify(deletions(), snapshot, twice)
 
     assert not verified.approved
     assert "a group or a commit is in it twice" in (held(verified.rows, CLICKS_0).detail or "")
-
-
-def test_a_group_that_is_in_a_reading_twice_holds_everything() -> None:
-    snapshot = healthy().snapshot()
-    twice = replace(snapshot, groups=(*snapshot.groups, snapshot.groups[0]))
-
-    verified = verify(deletions(), snapshot, twice)
-
-    assert not verified.approved
 
 
 def test_partitions_that_were_not_asked_for_still_show_who_reads_the_topic() -> None:
@@ -733,25 +694,19 @@ def test_partitions_that_were_not_asked_for_still_show_who_reads_the_topic() -> 
     assert held(verified.rows, ORDERS_0).binding_group == "audit"
 
 
-def test_the_figures_of_the_second_reading_are_the_ones_that_go_on() -> None:
-    moved = changed(offsets(log_start_offset=40), commits("search", 140))
+@pytest.mark.parametrize(("log_start", "records"), [(40, 60), (4, 96)])  # it may go back
+def test_the_figures_of_the_second_reading_are_the_ones_that_go_on(
+    log_start: int, records: int
+) -> None:
+    moved = changed(offsets(log_start_offset=log_start), commits("search", 140))
 
     verified = verify([deletion(ORDERS_0)], healthy().snapshot(), moved.snapshot())
 
     (approved,) = verified.approved
-    assert approved.log_start_offset == 40
+    assert approved.log_start_offset == log_start
     assert approved.evidence.committed_offsets[1] == 140
-    assert (approved.row.log_start_offset, approved.row.records) == (40, 60)
+    assert (approved.row.log_start_offset, approved.row.records) == (log_start, records)
     assert verified.rows == (approved.row,)
-
-
-def test_so_is_a_log_start_that_went_back() -> None:
-    back = changed(offsets(log_start_offset=4))
-
-    verified = verify([deletion(ORDERS_0)], healthy().snapshot(), back.snapshot())
-
-    (approved,) = verified.approved
-    assert (approved.row.log_start_offset, approved.row.records) == (4, 96)
 
 
 def test_on_one_reading_rows_are_judged_and_nothing_is_approved() -> None:

@@ -2,55 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain, repeat
 
 import pytest
 
-from retentiond.act.delete import EvidenceAge, execute
 from retentiond.act.guard import verify
-from retentiond.model import DeletionOutcome, Outcome, Reason, TopicPartition, Verdict
+from retentiond.model import DeletionOutcome, Outcome, Reason, Verdict
 from retentiond.state.operator_actions import Pause
 from tests.support.builders.guard_readings import ORDERS_0, POLICY, Reading, deletion, healthy
-from tests.support.builders.topic_leaders import CountingStop, Leaders, Reply, approved
-from tests.unit.act.test_act_delete import NOW, P0, P1, P2, Notebook
+from tests.support.builders.topic_leaders import Reply
+from tests.unit.act.test_act_delete import P0, P1, Stage
 
 PULLED = Pause("incident 4711")
 HIDDEN = ("Kafka hides groups from this principal: grant it DESCRIBE on the cluster", "and more")
 
 
-class Stage:
+def stage_where(*pauses: Pause | None) -> Stage:
     """``pauses`` is what the brake says each time it is looked at; the last one stays."""
-
-    def __init__(self, pauses: Sequence[Pause | None]) -> None:
-        self.kafka = Leaders([P0, P1, P2])
-        self.journal = Notebook(self.kafka.calls)
-        self._pauses: Iterator[Pause | None] = iter(pauses)
-        self._last: Pause | None = None
-
-    def execute(self, *partitions: TopicPartition) -> list[DeletionOutcome]:
-        outcomes: list[DeletionOutcome] = []
-        execute(
-            [approved(at) for at in partitions],
-            self.kafka,
-            self.journal,
-            cycle_id="cycle-1",
-            evidence=EvidenceAge(NOW, 0.0),
-            now=lambda: NOW,
-            elapsed=lambda: 0.0,
-            stop=CountingStop(),
-            why_paused=self._why_paused,
-            outcomes=outcomes,
-        )
-        return outcomes
-
-    def _why_paused(self) -> Pause | None:
-        self._last = next(self._pauses, self._last)
-        return self._last
+    stage, said = Stage(), chain(pauses, repeat(pauses[-1]))
+    stage.why_paused = lambda: next(said)
+    return stage
 
 
 def test_when_it_is_paused_nothing_is_intended_or_requested_and_every_outcome_says_why() -> None:
-    stage = Stage([PULLED])
+    stage = stage_where(PULLED)
 
     outcomes = stage.execute(P0, P1)
 
@@ -61,7 +37,7 @@ def test_when_it_is_paused_nothing_is_intended_or_requested_and_every_outcome_sa
 
 
 def test_a_brake_that_is_pulled_while_the_intent_is_written_keeps_its_request_back() -> None:
-    stage = Stage([None, PULLED])
+    stage = stage_where(None, PULLED)
 
     (outcome,) = stage.execute(P0)
 
@@ -72,7 +48,7 @@ def test_a_brake_that_is_pulled_while_the_intent_is_written_keeps_its_request_ba
 
 
 def test_a_brake_that_is_pulled_before_a_second_attempt_keeps_it_back() -> None:
-    stage = Stage([None, None, PULLED])
+    stage = stage_where(None, None, PULLED)
     stage.kafka.replies[P0] = [Reply.MOVED]
 
     (outcome,) = stage.execute(P0)
@@ -82,7 +58,7 @@ def test_a_brake_that_is_pulled_before_a_second_attempt_keeps_it_back() -> None:
 
 
 def test_a_brake_that_is_let_go_before_a_third_attempt_does_not_bring_the_second_back() -> None:
-    stage = Stage([None, None, PULLED, None])
+    stage = stage_where(None, None, PULLED, None)
     stage.kafka.replies[P0] = [Reply.MOVED, Reply.MOVED]
 
     (outcome,) = stage.execute(P0)

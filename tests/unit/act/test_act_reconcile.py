@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,31 +13,19 @@ from retentiond.act.request import ALREADY_GONE
 from retentiond.errors import KafkaUnavailable
 from retentiond.model import DeletionOutcome, Outcome, TopicPartition
 from retentiond.state.audit import Audit
-from retentiond.state.audit_records import CycleRecord, DeletionRecord, read_deletions
+from retentiond.state.audit_records import read_deletions
 from tests.support.builders.topic_leaders import Leaders, approved
+from tests.unit.state.test_state_audit import CYCLE, only
 
 P0, P1, P2 = (TopicPartition("orders", number) for number in range(3))
 CLICKS = TopicPartition("clicks", 0)
 LATER = 9_000_000
 
 
-def cycle(cycle_id: str, cluster_id: str = "cluster-a") -> CycleRecord:
-    return CycleRecord(
-        cycle_id=cycle_id,
-        cluster_id=cluster_id,
-        planned_at_ms=1,
-        dry_run=False,
-        complete=True,
-        partitions=3,
-        to_delete=3,
-        held=0,
-    )
-
-
 @pytest.fixture
 def audit(tmp_path: Path) -> Iterator[Audit]:
     audit = Audit.open(tmp_path)
-    audit.record_cycle(cycle("cycle-1"))
+    audit.record_cycle(CYCLE)
     yield audit
     audit.close()
 
@@ -54,11 +43,6 @@ def unknown(audit: Audit, at: TopicPartition) -> None:
     intend(audit, at)
     outcome = DeletionOutcome(at.topic, at.partition, Outcome.UNKNOWN, error="timed out")
     audit.settle("cycle-1", [outcome], 3)
-
-
-def only(audit: Audit) -> DeletionRecord:
-    (record,) = read_deletions(audit.state_dir)
-    return record
 
 
 READ_BACK = ALREADY_GONE.format(when="by the time it was read back")
@@ -182,7 +166,7 @@ def test_when_nothing_is_open_the_partitions_are_not_asked(audit: Audit, kafka: 
 
 
 def test_what_another_cluster_left_open_is_left_alone(audit: Audit, kafka: Leaders) -> None:
-    audit.record_cycle(cycle("cycle-0", cluster_id="cluster-b"))
+    audit.record_cycle(replace(CYCLE, cycle_id="cycle-0", cluster_id="cluster-b"))
     intend(audit, P0, cycle_id="cycle-0")
 
     assert reconcile(audit, kafka, LATER) == ()
@@ -192,7 +176,7 @@ def test_what_another_cluster_left_open_is_left_alone(audit: Audit, kafka: Leade
 def test_several_cycles_that_left_the_same_partition_open_are_all_settled(
     audit: Audit, kafka: Leaders
 ) -> None:
-    audit.record_cycle(cycle("cycle-2"))
+    audit.record_cycle(replace(CYCLE, cycle_id="cycle-2"))
     unknown(audit, P0)
     audit.intend("cycle-2", [approved(P0, cutoff=120)], requested_at_ms=4, evidence_at_ms=3)
     kafka.logs[P0].log_start_offset = 110

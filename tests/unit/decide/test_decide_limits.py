@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -25,54 +26,47 @@ def limits(*, records: int | None = None, partitions: int | None = None) -> Limi
     return Limits(records_per_cycle=records, partitions_per_cycle=partitions)
 
 
-def shown(rows: tuple[PlanRow, ...]) -> list[tuple[Verdict, int]]:
-    return [(each.verdict, each.records) for each in rows]
+def shown(rows: Sequence[PlanRow]) -> list[int | None]:
+    """How many records of each go; None: it is held."""
+    return [each.records if each.verdict is Verdict.DELETE else None for each in rows]
 
 
-def test_without_limits_nothing_changes() -> None:
-    rows = (row(0, 1_000_000), row(1, 2_000_000))
+@pytest.mark.parametrize(
+    ("planned", "most", "going"),
+    [
+        ([1_000_000, 2_000_000], limits(), [1_000_000, 2_000_000]),
+        ([60, 40], limits(records=100, partitions=2), [60, 40]),
+        ([30, 71, 70], limits(records=100), [30, None, 70]),  # a smaller one after it goes
+        ([1, 1, 1], limits(partitions=2), [1, 1, None]),
+        ([60, 99, 10], limits(records=100, partitions=2), [60, None, 10]),  # it takes no place
+        ([101, 1], limits(records=100), [100, None]),  # the first is done in part
+        ([1, 101], limits(records=100), [1, None]),  # and no other one
+        ([5], limits(records=1), [1]),
+    ],
+)
+def test_what_fits_goes_whole_and_the_first_deletion_in_part(
+    planned: list[int], most: Limits, going: list[int | None]
+) -> None:
+    rows = [row(partition, records) for partition, records in enumerate(planned)]
+    found = within_limits(rows, most)
 
-    assert within_limits(rows, limits()) == rows
+    assert shown(found) == going
+    for before, after in zip(rows, found, strict=True):
+        if before.records == after.records:
+            assert after == before
+        if after.verdict is Verdict.HOLD:
+            assert (after.reason, after.records) == (Reason.LIMIT_REACHED, 0)
+            assert after.cutoff == before.cutoff  # figures stay
 
 
-def test_what_just_fits_goes_whole() -> None:
-    rows = (row(0, 60), row(1, 40))
-
-    assert within_limits(rows, limits(records=100, partitions=2)) == rows
-
-
-def test_a_row_that_does_not_fit_is_held_and_smaller_ones_after_it_go() -> None:
-    rows = within_limits((row(0, 30), row(1, 71), row(2, 70)), limits(records=100))
-
-    assert shown(rows) == [(Verdict.DELETE, 30), (Verdict.HOLD, 0), (Verdict.DELETE, 70)]
-    held = rows[1]
-    assert held.reason is Reason.LIMIT_REACHED
+def test_what_is_held_or_done_in_part_says_by_which_limit() -> None:
+    _, held = within_limits((row(0, 30), row(1, 71)), limits(records=100))
     assert held.detail == "limits.records_per_cycle (100) leaves 70, and here are 71 to delete"
-    assert held.cutoff == 81  # figures stay
-
-
-def test_rows_beyond_the_partitions_of_a_cycle_are_held() -> None:
-    rows = within_limits((row(0, 1), row(1, 1), row(2, 1)), limits(partitions=2))
-
-    assert shown(rows) == [(Verdict.DELETE, 1), (Verdict.DELETE, 1), (Verdict.HOLD, 0)]
-    assert rows[2].reason is Reason.LIMIT_REACHED
-    assert rows[2].detail == "limits.partitions_per_cycle (2) is reached"
-
-
-def test_a_row_that_was_held_takes_no_place() -> None:
-    rows = within_limits((row(0, 60), row(1, 99), row(2, 10)), limits(records=100, partitions=2))
-
-    assert shown(rows) == [(Verdict.DELETE, 60), (Verdict.HOLD, 0), (Verdict.DELETE, 10)]
-
-
-def test_a_first_deletion_larger_than_the_cycle_is_done_in_part() -> None:
-    rows = within_limits((row(0, 101), row(1, 1)), limits(records=100))
-
-    assert shown(rows) == [(Verdict.DELETE, 100), (Verdict.HOLD, 0)]
-    assert rows[0].cutoff == 110
-    assert rows[0].reason is Reason.CONSUMED
-    assert rows[0].detail == "limits.records_per_cycle (100) lowers the cutoff from 111"
-    assert rows[1].detail == "limits.records_per_cycle (100) leaves 0, and here are 1 to delete"
+    _, held = within_limits((row(0, 1), row(1, 1)), limits(partitions=1))
+    assert held.detail == "limits.partitions_per_cycle (1) is reached"
+    (lowered,) = within_limits((row(0, 101),), limits(records=100))
+    assert (lowered.cutoff, lowered.reason) == (110, Reason.CONSUMED)
+    assert lowered.detail == "limits.records_per_cycle (100) lowers the cutoff from 111"
 
 
 def test_a_part_is_counted_from_the_log_start_offset() -> None:
@@ -83,12 +77,6 @@ def test_a_part_is_counted_from_the_log_start_offset() -> None:
     assert (lowered.cutoff, lowered.records) == (160, 100)
 
 
-def test_only_the_first_deletion_is_done_in_part() -> None:
-    rows = within_limits((row(0, 1), row(1, 101)), limits(records=100))
-
-    assert shown(rows) == [(Verdict.DELETE, 1), (Verdict.HOLD, 0)]
-
-
 def test_other_rows_pass_untouched_and_count_for_nothing() -> None:
     kept = replace(row(0, 0), verdict=Verdict.NOTHING, reason=Reason.NOT_CONSUMED)
     rows = (kept, row(1, 100))
@@ -96,25 +84,14 @@ def test_other_rows_pass_untouched_and_count_for_nothing() -> None:
     assert within_limits(rows, limits(records=100, partitions=1)) == rows
 
 
-def test_a_limit_of_one_record_lets_one_go() -> None:
-    (lowered,) = within_limits((row(0, 5),), limits(records=1))
-
-    assert (lowered.verdict, lowered.records, lowered.cutoff) == (Verdict.DELETE, 1, 11)
-
-
+@pytest.mark.parametrize("limit", ["records_per_cycle", "partitions_per_cycle"])
 @pytest.mark.parametrize("none", [0, -1])
-def test_a_limit_below_one_record_lets_none_go(none: int) -> None:
-    (held,) = within_limits((row(0, 5),), Limits.model_construct(records_per_cycle=none))
+def test_a_limit_below_one_lets_none_go(none: int, limit: str) -> None:
+    (held,) = within_limits((row(0, 5),), Limits.model_construct(None, **{limit: none}))
 
     assert (held.verdict, held.records, held.cutoff) == (Verdict.HOLD, 0, 15)
-    assert held.detail == f"limits.records_per_cycle ({none}) allows none"
-
-
-@pytest.mark.parametrize("none", [0, -1])
-def test_a_limit_below_one_partition_lets_none_go(none: int) -> None:
-    (held,) = within_limits((row(0, 5),), Limits.model_construct(partitions_per_cycle=none))
-
-    assert held.verdict is Verdict.HOLD
+    if limit == "records_per_cycle":
+        assert held.detail == f"limits.records_per_cycle ({none}) allows none"
 
 
 def test_a_deletion_without_figures_is_never_lowered() -> None:
@@ -156,22 +133,12 @@ def test_a_row_that_is_held_already_keeps_its_reason_while_it_is_paused() -> Non
 
 
 @pytest.mark.parametrize(
-    ("agreed", "asked", "verdict"),
-    [
-        ({"orders": 3}, 3, Verdict.DELETE),
-        ({"orders": 4}, 3, Verdict.DELETE),
-        ({"orders": 2}, 3, Verdict.HOLD),
-        ({"clicks": 3}, 3, Verdict.HOLD),
-        ({"orders": 1}, 1, Verdict.DELETE),
-        ({}, 1, Verdict.HOLD),
-    ],
+    ("agreed", "asked"), [({"orders": 3}, 3), ({"orders": 4}, 3), ({"orders": 1}, 1)]
 )
-def test_a_deletion_waits_until_its_topics_groups_have_settled(
-    agreed: dict[str, int], asked: int, verdict: Verdict
+def test_a_deletion_whose_topics_groups_have_settled_goes(
+    agreed: dict[str, int], asked: int
 ) -> None:
-    (settled,) = once_settled((row(0, 5),), agreed, asked)
-
-    assert settled.verdict is verdict
+    assert once_settled((row(0, 5),), agreed, asked) == (row(0, 5),)
 
 
 @pytest.mark.parametrize(
@@ -180,32 +147,22 @@ def test_a_deletion_waits_until_its_topics_groups_have_settled(
         ({"orders": 1}, "1 complete cycle"),
         ({"orders": 2}, "2 complete cycles"),
         ({"clicks": 3}, "0 complete cycles"),
+        ({}, "0 complete cycles"),
     ],
 )
-def test_a_topic_that_has_not_settled_says_how_far_it_is(
+def test_a_topic_that_has_not_settled_waits_and_says_how_far_it_is(
     agreed: dict[str, int], count: str
 ) -> None:
     kept = replace(row(1, 0), verdict=Verdict.NOTHING, reason=Reason.TOO_YOUNG)
 
     held, other = once_settled((row(0, 5), kept), agreed, 3)
 
+    assert held.verdict is Verdict.HOLD
     assert (held.reason, held.records, held.cutoff) == (Reason.LIMIT_REACHED, 0, 15)
     assert held.detail == (
         f"the topic's groups have been the same for {count}, and limits.settle_cycles asks for 3"
     )
     assert other == kept
-
-
-def at(*partitions: int) -> tuple[TopicPartition, ...]:
-    return tuple(TopicPartition("orders", partition) for partition in partitions)
-
-
-def done(rows: tuple[PlanRow, ...], outcome: Outcome = Outcome.DELETED) -> list[DeletionOutcome]:
-    return [
-        DeletionOutcome(row.topic, row.partition, outcome)
-        for row in rows
-        if row.verdict is Verdict.DELETE
-    ]
 
 
 def served(cycles: int, every: list[PlanRow], limit: Limits) -> list[list[int]]:
@@ -214,7 +171,11 @@ def served(cycles: int, every: list[PlanRow], limit: Limits) -> list[list[int]]:
     found = []
     for _ in range(cycles):
         rows = within_limits(every, limit, waiting)
-        outcomes = done(rows)
+        outcomes = [
+            DeletionOutcome(each.topic, each.partition, Outcome.DELETED)
+            for each in rows
+            if each.verdict is Verdict.DELETE
+        ]
         found.append([each.partition for each in outcomes])
         waiting = still_waiting(waiting, rows, outcomes)
     return found
@@ -232,15 +193,15 @@ def test_one_that_is_too_large_for_any_cycle_has_its_turn_as_well() -> None:
 
 
 def test_rows_stay_in_the_order_of_the_plan_whoever_is_first() -> None:
-    rows = within_limits([row(0, 1), row(1, 1)], limits(partitions=1), at(1))
-    assert [(each.partition, each.verdict) for each in rows] == [
-        (0, Verdict.HOLD),
-        (1, Verdict.DELETE),
-    ]
+    rows = within_limits(
+        [row(0, 1), row(1, 1)], limits(partitions=1), [TopicPartition("orders", 1)]
+    )
+    assert [each.partition for each in rows] == [0, 1]
+    assert shown(rows) == [None, 1]
 
 
 @pytest.mark.parametrize("most", [limits(records=100), limits(partitions=1)])
 def test_a_trial_has_no_limit_and_leaves_all_of_it_to_the_others(most: Limits) -> None:
     trials = [replace(row(at, 1_000), dry_run=True) for at in (0, 2)]
     rows = within_limits((trials[0], row(1, 100), trials[1]), most)
-    assert shown(rows) == [(Verdict.DELETE, 1_000), (Verdict.DELETE, 100), (Verdict.DELETE, 1_000)]
+    assert shown(rows) == [1_000, 100, 1_000]

@@ -116,16 +116,22 @@ def test_a_deletion_that_frees_remote_storage_alone_is_not_chosen() -> None:
     assert all(row.under_pressure for row in (*remote.rows, *local.rows))
 
 
+SEGMENTED = tiered(local_start=0, segment=100)
+"""All of its records are on the brokers' disks, in segments of 100 bytes."""
+
+FULL = PressedLogDir(1, "/a", 10_000, 100, 5_000)
+PRESSED = Pressure((FULL,), reading=reading({1: 4000}))
+
+
 def of_partitions(row: PlanRow, numbers: int) -> list[PlanRow]:
     return [replace(row, partition=number) for number in range(numbers)]
 
 
 def snapshot_of(numbers: int, *, retention_offset: int = 1000) -> Snapshot:
     """Partitions of ``orders`` with 1000 records each, in segments of 100 bytes."""
-    taken = tiered(local_start=0, segment=100)
-    (first,) = taken.partitions
+    (first,) = SEGMENTED.partitions
     return replace(
-        taken,
+        SEGMENTED,
         partitions=tuple(
             replace(first, partition=number, retention_offset=retention_offset)
             for number in range(numbers)
@@ -205,36 +211,33 @@ def test_a_row_that_goes_sooner_says_for_which_directories_and_how_full_they_are
 
 
 def test_no_directory_is_short_of_what_another_one_on_its_disk_frees() -> None:
-    taken = tiered(local_start=0, segment=100)
     busy = PressedLogDir(1, "/a", 10_000, 100, 1_000)
     idle = busy._replace(log_dir="/b", disk="/a")
     elsewhere = busy._replace(log_dir="/c")
     pressed = Pressure((busy, idle, elsewhere), reading=reading({1: 4000}))
 
-    found = relief([deletion(250)], taken, pressed)
+    found = relief([deletion(250)], SEGMENTED, pressed)
 
     assert [each.planned_bytes for each in found] == [1000, 1000, 0]
     assert [each.short_bytes for each in found] == [0, 0, 900]
 
 
 def test_what_waits_for_a_limit_may_go() -> None:
-    taken = tiered(local_start=0, segment=100)
     pressed = Pressure((PressedLogDir(1, "/a", 10_000, 100, 1_500),), reading=reading({1: 4000}))
     waits = replace(deletion(250), verdict=Verdict.HOLD, reason=Reason.LIMIT_REACHED, records=0)
 
-    (found,) = relief([waits], taken, pressed, [deletion(250)])
+    (found,) = relief([waits], SEGMENTED, pressed, [deletion(250)])
 
     assert (found.planned_bytes, found.waiting_bytes) == (0, 1000)
     assert found.short_bytes == 1_500 - 100 - 1000
 
 
 def test_what_waits_for_the_end_of_a_pause_may_go_on_all_directories_of_the_disk() -> None:
-    taken = tiered(local_start=0, segment=100)
     busy = PressedLogDir(1, "/a", 10_000, 100, 1_000)
     pressed = Pressure((busy, busy._replace(log_dir="/b", disk="/a")), reading=reading({1: 4000}))
     paused = replace(deletion(250), verdict=Verdict.HOLD, reason=Reason.PAUSED, records=0)
 
-    found = relief([paused], taken, pressed, [deletion(250)])
+    found = relief([paused], SEGMENTED, pressed, [deletion(250)])
 
     assert [each.short_bytes for each in found] == [0, 0]
     assert [each.waiting_bytes for each in found] == [1000, 1000]
@@ -242,12 +245,9 @@ def test_what_waits_for_the_end_of_a_pause_may_go_on_all_directories_of_the_disk
 
 
 def test_what_may_not_go_is_said_with_the_group_that_keeps_it() -> None:
-    taken = tiered(local_start=0, segment=100)
-    disk = PressedLogDir(1, "/a", 10_000, 100, 5_000)
-    pressed = Pressure((disk,), reading=reading({1: 4000}))
     behind = replace(deletion(250), binding_group="slow", binding_committed_offset=250)
 
-    (found,) = relief([behind], taken, pressed)
+    (found,) = relief([behind], SEGMENTED, PRESSED)
 
     assert found.planned_bytes == 1000
     assert found.short_bytes == 5_000 - 100 - 1000
@@ -271,7 +271,6 @@ def test_what_may_not_go_is_said_with_the_group_that_keeps_it() -> None:
 def test_a_group_keeps_the_part_that_it_has_not_read(
     start: int | None, end: int | None, committed: int | None, kept: int | None
 ) -> None:
-    pressed = Pressure((PressedLogDir(1, "/a", 10_000, 100, 5_000),), reading=reading({1: 4000}))
     behind = replace(
         deletion(0),
         verdict=Verdict.NOTHING,
@@ -283,15 +282,13 @@ def test_a_group_keeps_the_part_that_it_has_not_read(
         binding_committed_offset=committed,
     )
 
-    (found,) = relief([behind], tiered(local_start=0, segment=100), pressed)
+    (found,) = relief([behind], SEGMENTED, PRESSED)
 
     assert found.kept_bytes == ({} if kept is None else {"slow": kept})
 
 
 def test_what_nobody_can_tell_takes_nothing_from_what_a_group_keeps() -> None:
-    pressed = Pressure(
-        (PressedLogDir(1, "/a", 10_000, 100, 5_000),), reading=lying("/a", "/a", "/elsewhere")
-    )
+    pressed = Pressure((FULL,), reading=lying("/a", "/a", "/elsewhere"))
     behind = replace(deletion(0), binding_group="slow", binding_committed_offset=750)
     untold = replace(behind, partition=1, log_start_offset=None)
 
@@ -304,20 +301,16 @@ def test_what_nobody_can_tell_takes_nothing_from_what_a_group_keeps() -> None:
 def test_no_group_keeps_what_is_too_young_or_read_by_nobody(
     group: str | None, reason: Reason
 ) -> None:
-    pressed = Pressure((PressedLogDir(1, "/a", 10_000, 100, 5_000),), reading=reading({1: 4000}))
     kept = replace(deletion(0), verdict=Verdict.NOTHING, reason=reason, binding_group=group)
 
-    (found,) = relief([kept], tiered(local_start=0, segment=100), pressed)
+    (found,) = relief([kept], SEGMENTED, PRESSED)
 
     assert found.kept_bytes == {}
 
 
 def test_only_what_the_plan_does_not_delete_itself_waits() -> None:
-    pressed = Pressure((PressedLogDir(1, "/a", 10_000, 100, 5_000),), reading=reading({1: 4000}))
-    taken = tiered(local_start=0, segment=100)
-
-    (all_now,) = relief([deletion(250)], taken, pressed)
-    (a_part,) = relief([deletion(250)], taken, pressed, [deletion(750)])
+    (all_now,) = relief([deletion(250)], SEGMENTED, PRESSED)
+    (a_part,) = relief([deletion(250)], SEGMENTED, PRESSED, [deletion(750)])
 
     assert (all_now.planned_bytes, all_now.waiting_bytes) == (1000, 0)
     assert (a_part.planned_bytes, a_part.waiting_bytes) == (1000, 2000)
@@ -327,8 +320,7 @@ def test_only_what_the_plan_does_not_delete_itself_waits() -> None:
 def test_a_directory_says_what_delays_its_deletions_and_what_pressure_would_do(
     reason: Reason,
 ) -> None:
-    disk = PressedLogDir(1, "/a", 10_000, 100, 5_000)
-    pressed = Pressure((disk,), reading=reading({1: 4000, 2: 4000}))
+    pressed = Pressure((FULL,), reading=reading({1: 4000, 2: 4000}))
     held = replace(deletion(250), verdict=Verdict.HOLD, reason=reason, records=0)
 
     (found,) = relief([held], tiered(), pressed, eager_rows=[deletion(250)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import pytest
@@ -13,7 +12,18 @@ from retentiond.decide.plan import decide
 from retentiond.model import VERDICT_OF, Failure, GroupKind, PlanRow, Reason
 from retentiond.spark.session import SparkSessions
 from tests.support import oracle
-from tests.support.builders.guard_readings import ORDERS_0, ORDERS_1, POLICY, Reading, changed
+from tests.support.builders.guard_readings import (
+    ORDERS_0,
+    ORDERS_1,
+    Change,
+    Reading,
+    changed,
+    epoch,
+    no_commit,
+    offsets,
+    orders,
+    policy,
+)
 from tests.support.strategies import prefix, together, with_everybody_named
 
 pytestmark = pytest.mark.spark
@@ -23,47 +33,19 @@ BOTH = ("billing", "search")
 LARGEST = 2**63 - 1
 
 
-def policy(**changes: object) -> Callable[[Reading], object]:
-    return orders(policy=replace(POLICY, **changes))  # type: ignore[arg-type]  # any field
-
-
-def orders(**changes: object) -> Callable[[Reading], object]:
-    return lambda world: world.change_topic("orders", **changes)
-
-
-def offsets(**changes: object) -> Callable[[Reading], object]:
-    return lambda world: world.change_partition(ORDERS_0, **changes)
-
-
-def commit(offset: int | None, *groups: str) -> Callable[[Reading], object]:
+def commit(offset: int | None, *groups: str) -> Change:
     return lambda world: world.commits.update({(each, ORDERS_0): offset for each in groups})
 
 
-def remember(offset: int, *groups: str) -> Callable[[Reading], object]:
+def remember(offset: int, *groups: str) -> Change:
     return lambda world: world.remembered.update({(each, ORDERS_0): offset for each in groups})
 
 
-def seen(group: str) -> Callable[[Reading], object]:
+def seen(group: str) -> Change:
     return lambda world: world.remembered_readers.add((group, "orders"))
 
 
-def epoch(
-    group: str, known: int | None, end: int | None, kind: GroupKind = GroupKind.CLASSIC
-) -> Callable[[Reading], object]:
-    """The group has committed in epoch 3; the leader leads in a later one, and knows that much."""
-
-    def change(world: Reading) -> None:
-        world.epochs[group, ORDERS_0] = (3, known, end)
-        world.groups[group] = replace(world.groups[group], kind=kind)
-
-    return change
-
-
-def no_commit(group: str) -> Callable[[Reading], object]:
-    return lambda world: world.commits.pop((group, ORDERS_0))
-
-
-def restored_by(group: str) -> Callable[[Reading], object]:
+def restored_by(group: str) -> Change:
     return lambda world: world.changelogs.add((group, "orders"))
 
 
@@ -80,7 +62,7 @@ class Case:
     """What one row of the plan, that of orders-0, must say."""
 
     reason: Reason
-    changes: tuple[Callable[[Reading], object], ...]
+    changes: tuple[Change, ...]
     cutoff: int | None
     group: str | None = "billing"
     committed: int | None = 120
@@ -429,27 +411,27 @@ def test_of_a_group_that_is_unreadable_as_a_whole_its_own_commit_is_shown_if_the
     assert shown["orders", 1] == (Reason.GROUP_UNREADABLE, "search", 120)
 
 
-def test_while_nothing_is_remembered_nobody_has_vanished(spark: SparkSessions) -> None:
-    world = changed(no_commit("search"))
-    assert not world.remembered
-    by_partition = {(row.topic, row.partition): row for row in decide(spark, world.snapshot())}
-
-    silent = by_partition["orders", 0]
-    assert (silent.reason, silent.binding_group) == (Reason.GROUP_WITHOUT_COMMIT, "search")
-
-
 @pytest.mark.parametrize(
-    "replaced",
-    [epoch("search", None, None), lambda world: world.stale.add(("search", ORDERS_0))],
-    ids=["of an unknown epoch", "of earlier records"],
+    ("change", "reason", "group"),
+    [
+        (epoch("search", None, None), Reason.COMMIT_BEYOND_END, "search"),
+        (
+            lambda world: world.stale.add(("search", ORDERS_0)),
+            Reason.COMMIT_BEYOND_END,
+            "search",
+        ),
+        (no_commit("search"), Reason.GROUP_WITHOUT_COMMIT, "search"),
+        *((commit(500, group), Reason.COMMIT_BEYOND_END, group) for group in BOTH),
+    ],
+    ids=["unknown epoch", "earlier records", "no commit", "first beyond", "last beyond"],
 )
-def test_a_single_commit_on_replaced_records_holds(
-    spark: SparkSessions, replaced: Callable[[Reading], object]
+def test_a_single_trouble_of_the_whole_cluster_holds(
+    spark: SparkSessions, change: Change, reason: Reason, group: str
 ) -> None:
-    """Also where no commit of the whole cluster is in doubt for the other cause."""
-    rows = decide(spark, changed(replaced).snapshot())
+    """No other world brings a column or a table, and the group is the first or the last of all."""
+    rows = decide(spark, changed(change).snapshot())
     (held,) = (row for row in rows if (row.topic, row.partition) == ("orders", 0))
-    assert (held.reason, held.binding_group) == (Reason.COMMIT_BEYOND_END, "search")
+    assert (held.reason, held.binding_group) == (reason, group)
 
 
 def test_of_a_group_unreadable_here_and_one_unreadable_as_a_whole_the_first_by_name_is_the_cause(
@@ -488,12 +470,3 @@ def test_the_largest_offset_that_there_can_be_breaks_nothing(spark: SparkSession
     assert beyond.binding_committed_offset == LARGEST
     assert beyond.binding_group in ("billing", "search")
     assert by_partition["orders", 1].reason is Reason.CONSUMED
-
-
-@pytest.mark.parametrize("group", BOTH)
-def test_whoever_committed_beyond_the_end_is_named(spark: SparkSessions, group: str) -> None:
-    """The first of all groups and the last: their positions are the ends of what is counted in."""
-    rows = decide(spark, changed(commit(500, group)).snapshot())
-
-    (beyond,) = (row for row in rows if row.reason is Reason.COMMIT_BEYOND_END)
-    assert (beyond.binding_group, beyond.binding_committed_offset) == (group, 500)
