@@ -1,4 +1,5 @@
-"""What a cycle sees on whole columns is what it sees reader by reader."""
+"""What a cycle sees and recalls on whole columns is what it does reader by reader: commits that
+move, stand, become stale or go, and readers that vanish, come back or are given up."""
 
 from __future__ import annotations
 
@@ -29,7 +30,10 @@ KINDS = st.sampled_from([GroupKind.CLASSIC, GroupKind.CLASSIC, GroupKind.CONSUME
 @st.composite
 def readings(draw: st.DrawFn) -> Reading:
     reading = Reading(topics={name: topic(name) for name in TOPICS})
-    reading.partitions = {at: partition(at.partition) for at in PARTITIONS}
+    log_starts = st.sampled_from([10, 10, None])  # None: it can't be read
+    reading.partitions = {
+        at: replace(partition(at.partition), log_start_offset=draw(log_starts)) for at in PARTITIONS
+    }
     for name in draw(st.sets(st.sampled_from(GROUPS))):
         failure = draw(st.sampled_from([None, None, Failure("LOST", "gone")]))
         reading.groups[name] = replace(group(name), kind=draw(KINDS), failure=failure)
@@ -119,6 +123,8 @@ def test_what_is_remembered_is_put_into_a_reading_as_it_is_one_by_one(
     }
     listed = {(each.name, each.is_external) for each in read.groups}
     assert names.keys() == listed | {tuple(each.reader) for each in known}
+    states = {each.group_id: each.state for each in snapshot.groups}
+    assert states.items() >= {each.group_id: each.state for each in read.groups}.items()
     for each in snapshot.groups:
         if each.state == VANISHED:
             of_name = [

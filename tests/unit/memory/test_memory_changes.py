@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from retentiond.memory.changes import DROP_AFTER_MS, Changes, changes, newly_seen
 from retentiond.memory.readers import GroupOnTopic, Readers, RememberedReader
-from retentiond.memory.recall import recalled
 from retentiond.memory.remembered import KnownTopic, Remembered
 from retentiond.model import Failure, GroupKind, TopicPartition
 from retentiond.snapshot import PartitionReading, Snapshot
@@ -51,56 +50,6 @@ def remembered_of(offset: int, absent_since_ms: int | None = None) -> Remembered
     return Remembered({"orders": KnownTopic("id-of-orders")}, Readers.of({A: last}))
 
 
-def kept(offset: int | None, before: int, log_start: int | None) -> dict[int, int]:
-    snapshot = reading({("a", ORDERS_0): offset}, log_start=log_start).snapshot()
-    known = remembered_of(before)
-    return dict(after(known, changes(snapshot, known, 1)).commits[A].offsets)
-
-
-@pytest.mark.parametrize(
-    ("offset", "before", "log_start", "expected"),
-    [
-        (7, 5, 0, 7),  # forth
-        (3, 5, 0, 3),  # back
-        (3, 5, 3, 3),  # back to the log start
-        (2, 5, 3, 5),  # back to where its records are gone
-        (4, 2, 7, 4),  # forth, and still below the log start
-        (2, 5, None, 2),  # the log start is unreadable: the lower bound counts
-        (None, 5, 0, 5),  # the commit is unreadable
-    ],
-)
-def test_a_commit_replaces_the_last_one_unless_it_went_back_below_the_log_start(
-    offset: int | None, before: int, log_start: int | None, expected: int
-) -> None:
-    assert kept(offset, before, log_start) == {0: expected}
-
-
-def test_a_commit_stands_since_the_first_reading_that_dates_it() -> None:
-    """An earlier version kept no times."""
-    known = remembered_of(5)
-    for taken_at_ms in (100, 200):
-        read = replace(reading({("a", ORDERS_0): 5}).snapshot(), taken_at_ms=taken_at_ms)
-        known = after(known, changes(recalled(read, known), known, 1))
-        assert known.commits[A].moved_at_ms == {0: 100}
-
-
-def test_a_commit_that_stands_is_stale_from_beyond_the_end_to_below_the_log_start() -> None:
-    """A log that was cut grows past the commit again, with other records."""
-    known = Remembered()
-    for log_start, end, is_stale in ((0, 9, False), (0, 4, True), (0, 9, True), (5, 9, False)):
-        made = reading({("a", ORDERS_0): 5})
-        made.partitions[ORDERS_0] = PartitionReading(0, 0, log_start, end, end, end)
-        read = made.snapshot()
-        known = after(known, changes(recalled(read, known), known, 1))
-        assert known.commits[A].stale == ({0} if is_stale else set())
-
-
-def test_a_partition_whose_commit_is_gone_stays_remembered_beside_those_that_are_there() -> None:
-    known = remembered_of(5)
-    snapshot = reading({("a", TopicPartition("orders", 1)): 8}).snapshot()
-    assert after(known, changes(snapshot, known, 1)).commits[A].offsets == {0: 5, 1: 8}
-
-
 @pytest.mark.parametrize("why", ["incomplete", "hidden", "topic unread", "group unreadable"])
 def test_a_reading_that_can_not_tell_marks_no_absence_and_forgets_nothing(why: str) -> None:
     made = reading({}, also_listed=["a"] if why == "group unreadable" else [])
@@ -117,33 +66,6 @@ def test_a_reading_that_can_not_tell_marks_no_absence_and_forgets_nothing(why: s
     for absent_since_ms in (None, 0):
         changed = changes(snapshot, remembered_of(5, absent_since_ms), 1)
         assert (*named(changed.absent), *named(changed.forgotten)) == ()
-
-
-def test_a_group_without_a_commit_any_more_is_absent_though_it_is_listed() -> None:
-    snapshot = reading({}, also_listed=["a"]).snapshot()
-    assert named(changes(snapshot, remembered_of(5), 1).absent) == (A,)
-
-
-def test_a_group_that_is_back_and_can_not_be_read_is_no_longer_absent() -> None:
-    made = reading({}, also_listed=["a"])
-    made.groups["a"] = replace(made.groups["a"], failure=LOST)
-    known = remembered_of(5, absent_since_ms=0)
-
-    now = after(known, changes(made.snapshot(), known, 1))
-
-    assert now.commits == remembered_of(5).commits
-
-
-def test_a_topic_that_is_not_in_the_policy_any_more_is_left_as_it_was() -> None:
-    known = remembered_of(5)
-    elsewhere = reading({("b", TopicPartition("clicks", 0)): 1})
-    del elsewhere.topics["orders"]
-    elsewhere.partitions = {
-        at: each for at, each in elsewhere.partitions.items() if at.topic == "clicks"
-    }
-    changed = changes(elsewhere.snapshot(), known, 1)
-    assert named(changed.absent) == ()
-    assert after(known, changed).commits[A] == known.commits[A]
 
 
 def test_a_recreated_topic_loses_what_was_known_and_keeps_what_is_seen_now() -> None:
@@ -296,15 +218,6 @@ def snapshot_of(step: Step, now_ms: int, generation: int) -> Snapshot:
     return replace(made.snapshot(), taken_at_ms=now_ms, problems=problems)
 
 
-def test_a_commit_that_has_no_date_yet_gets_one_though_it_has_not_moved() -> None:
-    before = remembered_of(5)
-    snapshot = reading({("a", ORDERS_0): 5}).snapshot()
-
-    (last,) = changes(snapshot, before, 1).renewed.by_name().values()
-
-    assert last.moved_at_ms == {0: snapshot.taken_at_ms}
-
-
 @pytest.mark.long
 @given(st.lists(steps, max_size=12))
 def test_who_was_once_seen_to_read_stays_remembered_until_something_lets_go_of_it(  # noqa: PLR0912 - each trace
@@ -360,40 +273,6 @@ def test_who_was_once_seen_to_read_stays_remembered_until_something_lets_go_of_i
             released = {at: to for at, to in remembered.commits.items() if at[0] != step.forgotten}
             remembered = replace(remembered, readers=Readers.of(released))
             expected = {at: to for at, to in expected.items() if at[0] != step.forgotten}
-
-
-# Since when a commit stands where it is
-
-
-def moved(before: Remembered, offset: int | None, now_ms: int, log_start: int = 0) -> Remembered:
-    snapshot = reading({("a", ORDERS_0): offset}, log_start=log_start).snapshot()
-    return after(before, changes(replace(snapshot, taken_at_ms=now_ms), before, 1))
-
-
-def test_a_commit_stands_where_it_is_since_it_was_first_seen_there() -> None:
-    known = Remembered()
-    seen = []
-    for now_ms, offset in [(10, 5), (20, 5), (30, 6), (40, 6), (50, 4)]:
-        known = moved(known, offset, now_ms)
-        seen.append(known.commits[A].moved_at_ms[0])
-    assert seen == [10, 10, 30, 30, 50]
-
-
-def test_a_commit_that_is_unread_or_gone_below_the_log_start_has_not_moved() -> None:
-    known = moved(moved(Remembered(), 5, 10), None, 20)
-    known = moved(known, 2, 30, log_start=4)
-    assert known.commits[A].offsets == {0: 5}
-    assert known.commits[A].moved_at_ms == {0: 10}
-
-
-def test_a_group_that_is_back_with_the_same_commit_has_not_moved() -> None:
-    known = moved(Remembered(), 5, 10)
-    gone = replace(reading({}).snapshot(), taken_at_ms=20)
-    known = after(known, changes(gone, known, 1))
-    assert known.commits[A].absent_since_ms == 20
-    assert moved(known, 5, 30).commits[A] == RememberedReader(
-        GroupKind.CLASSIC, {0: 5}, None, {0: 10}, seen_at_ms=10
-    )
 
 
 @pytest.mark.parametrize("offset", [2**53 + 1, 2**63 - 1])

@@ -78,25 +78,6 @@ def kafka() -> FakeCluster:
     return healthy()
 
 
-def test_a_group_that_is_remembered_and_not_listed_has_vanished(kafka: FakeCluster) -> None:
-    snapshot = taken(kafka, ghost(kafka))
-
-    assert groups(snapshot)["ghost"].state == VANISHED
-    assert groups(snapshot)["ghost"].kind is GroupKind.CONSUMER
-    assert not groups(snapshot)["ghost"].is_live
-    assert remembered(snapshot) == {("ghost", ORDERS_0): 2, ("ghost", ORDERS_1): 3}
-    assert snapshot.complete
-
-
-def test_a_group_that_is_listed_is_as_it_is_and_its_last_commits_are_known(
-    kafka: FakeCluster,
-) -> None:
-    snapshot = taken(kafka, ghost(kafka, at=GroupOnTopic("search", "orders")))
-
-    assert groups(snapshot)["search"].state == "Stable"
-    assert remembered(snapshot) == {("search", ORDERS_0): 2, ("search", ORDERS_1): 3}
-
-
 def test_a_group_that_a_policy_requires_is_vanished_rather_than_never_seen(
     kafka: FakeCluster,
 ) -> None:
@@ -105,24 +86,6 @@ def test_a_group_that_a_policy_requires_is_vanished_rather_than_never_seen(
 
     assert groups(snapshot)["ghost"].state == VANISHED
     assert groups(snapshot)["never"].state == "Absent"
-
-
-def test_what_is_remembered_of_a_topic_that_is_not_enabled_does_not_count(
-    kafka: FakeCluster,
-) -> None:
-    snapshot = taken(kafka, ghost(kafka, at=GroupOnTopic("ghost", "secrets")))
-
-    assert "ghost" not in groups(snapshot)
-    assert remembered(snapshot) == {}
-
-
-def test_commits_on_partitions_that_are_not_there_bear_on_no_decision(kafka: FakeCluster) -> None:
-    known = ghost(kafka)
-    known = replace(
-        known, readers=Readers.of({GHOST: RememberedReader(GroupKind.CLASSIC, {0: 2, 7: 5})})
-    )
-
-    assert remembered(taken(kafka, known)) == {("ghost", ORDERS_0): 2}
 
 
 def test_a_recreated_topic_is_marked_and_the_commits_that_were_known_are_dropped(
@@ -134,16 +97,6 @@ def test_a_recreated_topic_is_marked_and_the_commits_that_were_known_are_dropped
     assert topic(snapshot, "orders").recreated
     assert not topic(snapshot, "clicks").recreated
     assert remembered(snapshot) == {}
-    assert groups(snapshot)["ghost"].state == VANISHED
-    assert remembered_readers(snapshot) == {("ghost", "orders")}
-
-
-def test_a_reader_without_a_commit_is_a_reader_still(kafka: FakeCluster) -> None:
-    known = {
-        at: RememberedReader(GroupKind.CLASSIC, {}) for at in (GHOST, GroupOnTopic("b", "gone"))
-    }
-    snapshot = taken(kafka, replace(ghost(kafka), readers=Readers.of(known)))
-
     assert groups(snapshot)["ghost"].state == VANISHED
     assert remembered_readers(snapshot) == {("ghost", "orders")}
 

@@ -5,9 +5,6 @@ from __future__ import annotations
 import os
 import resource
 import sqlite3
-import subprocess
-import sys
-import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -39,6 +36,7 @@ from retentiond.state.state_dir import BUSY_MS, connect, created
 from tests.support.audited import read_cycles
 from tests.support.builders.guard_readings import commit_evidence
 from tests.support.builders.reports import row
+from tests.support.processes import run_python
 
 CYCLE = CycleRecord(
     cycle_id="cycle-1",
@@ -393,31 +391,6 @@ def test_a_history_longer_than_a_page_is_read_whole(audit: Audit) -> None:
     )
 
 
-def test_a_reader_that_dawdles_lets_the_cycle_write_on(audit: Audit) -> None:
-    audit.intend("cycle-1", [approved(0)], 2_000, evidence_at_ms=1_900)
-    reader = read_deletions(audit.state_dir)
-    next(reader)
-
-    audit.settle("cycle-1", [outcome(0)], 3_000)
-
-    assert only(audit).outcome is Outcome.DELETED
-    reader.close()  # type: ignore[attr-defined]  # a generator
-
-
-def test_other_threads_may_read_and_write(audit: Audit) -> None:
-    seen: list[DeletionRecord] = []
-
-    def work() -> None:
-        audit.intend("cycle-1", [approved(0)], 2_000, evidence_at_ms=1_900)
-        seen.extend(read_deletions(audit.state_dir))
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
-
-    assert [record.row.partition for record in seen] == [0]
-
-
 def test_threads_take_turns_at_writing(audit: Audit) -> None:
     def write(first: int) -> None:
         for number in range(first, first + 20):
@@ -430,15 +403,6 @@ def test_threads_take_turns_at_writing(audit: Audit) -> None:
         writer.join()
 
     assert len(list(read_deletions(audit.state_dir))) == 60
-
-
-def test_a_log_that_is_closed_can_still_be_read(tmp_path: Path) -> None:
-    audit = Audit.open(tmp_path)
-    audit.record_cycle(CYCLE)
-    audit.intend("cycle-1", [approved(0)], 2_000, evidence_at_ms=1_900)
-    audit.close()
-
-    assert [record.row.partition for record in read_deletions(tmp_path)] == [0]
 
 
 def test_reading_where_there_is_no_log_says_so_and_makes_none(tmp_path: Path) -> None:
@@ -674,34 +638,24 @@ def test_when_the_log_is_read_only_the_intent_raises(audit: Audit) -> None:
 @pytest.mark.long
 def test_when_no_file_can_grow_any_more_the_intent_raises(tmp_path: Path) -> None:
     """The same with the kernel's own refusal, in a process that may write 200 kB a file."""
-    program = textwrap.dedent(
-        """
-        import sys
-        from pathlib import Path
-        from retentiond.errors import StateError
-        from retentiond.state.audit import Audit
-        from tests.unit.state.test_state_audit import CYCLE, approved, limit_file_size
+    program = """
+    import sys
+    from pathlib import Path
+    from retentiond.errors import StateError
+    from retentiond.state.audit import Audit
+    from tests.unit.state.test_state_audit import CYCLE, approved, limit_file_size
 
-        audit = Audit.open(Path(sys.argv[1]))
-        audit.record_cycle(CYCLE)
-        limit_file_size(200_000)
-        try:
-            batch = [approved(number) for number in range(5_000)]
-            audit.intend("cycle-1", batch, 2_000, evidence_at_ms=1_900)
-        except StateError as error:
-            print(error)
-        """
-    )
+    audit = Audit.open(Path(sys.argv[1]))
+    audit.record_cycle(CYCLE)
+    limit_file_size(200_000)
+    try:
+        batch = [approved(number) for number in range(5_000)]
+        audit.intend("cycle-1", batch, 2_000, evidence_at_ms=1_900)
+    except StateError as error:
+        print(error)
+    """
 
-    result = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=Path(__file__).parents[3],
-    )
-
-    assert "without it nothing is deleted" in result.stdout
+    assert "without it nothing is deleted" in run_python(program, tmp_path).stdout
     audit = Audit.open(tmp_path)
     assert list(read_deletions(audit.state_dir)) == []
     audit.close()
@@ -723,27 +677,19 @@ def test_every_commit_waits_for_the_disk(audit: Audit) -> None:
 
 
 def test_what_was_intended_survives_sigkill(tmp_path: Path) -> None:
-    program = textwrap.dedent(
-        """
-        import os, signal, sys
-        from pathlib import Path
-        from retentiond.state.audit import Audit
-        from tests.unit.state.test_state_audit import CYCLE, approved
+    program = """
+    import os, signal, sys
+    from pathlib import Path
+    from retentiond.state.audit import Audit
+    from tests.unit.state.test_state_audit import CYCLE, approved
 
-        audit = Audit.open(Path(sys.argv[1]))
-        audit.record_cycle(CYCLE)
-        audit.intend("cycle-1", [approved(0)], 2_000, evidence_at_ms=1_900)
-        os.kill(os.getpid(), signal.SIGKILL)
-        """
-    )
+    audit = Audit.open(Path(sys.argv[1]))
+    audit.record_cycle(CYCLE)
+    audit.intend("cycle-1", [approved(0)], 2_000, evidence_at_ms=1_900)
+    os.kill(os.getpid(), signal.SIGKILL)
+    """
 
-    killed = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path)],
-        check=False,
-        cwd=Path(__file__).parents[3],
-    )
-
-    assert killed.returncode == -9
+    assert run_python(program, tmp_path).returncode == -9
     audit = Audit.open(tmp_path)
     assert only(audit).evidence == EVIDENCE
     audit.close()

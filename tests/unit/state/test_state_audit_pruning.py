@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
-import textwrap
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -25,6 +22,7 @@ from retentiond.state.audit_file import log_bytes, oldest_entry_s
 from retentiond.state.audit_records import read_deletions
 from retentiond.state.operator_actions import Action, actions_in, record_action
 from tests.support.audited import read_cycles
+from tests.support.processes import run_python
 from tests.unit.state.test_state_audit import CYCLE, approved, outcome, sql, years_of
 
 DAY_MS = 24 * 3_600_000
@@ -319,39 +317,32 @@ def test_a_log_that_was_replaced_is_not_pruned(audit: Audit, host: Host, tmp_pat
 
 @pytest.mark.parametrize("steps", [1, 3])
 def test_sigkill_amid_pruning_leaves_a_log_that_goes_on(tmp_path: Path, steps: int) -> None:
-    program = textwrap.dedent(
-        """
-        import os, signal, sys, threading
-        from pathlib import Path
-        from retentiond.model import Outcome
-        from retentiond.state import audit_pruning
-        from retentiond.state.audit import Audit
-        from tests.unit.state.test_state_audit_pruning import Host, KEEP_MS, cycle
+    program = """
+    import os, signal, sys, threading
+    from pathlib import Path
+    from retentiond.model import Outcome
+    from retentiond.state import audit_pruning
+    from retentiond.state.audit import Audit
+    from tests.unit.state.test_state_audit_pruning import Host, KEEP_MS, cycle
 
-        audit = Audit.open(Path(sys.argv[1]))
-        host = Host(audit)
-        cycle(audit, "old", *[Outcome.DELETED] * 30)
-        cycle(audit, "open", *[Outcome.DELETED] * 5, None)
-        host.pass_days(400)
-        cycle(audit, "now")
-        audit_pruning.STEP_ROWS = 10
-        left = [int(sys.argv[2])]
+    audit = Audit.open(Path(sys.argv[1]))
+    host = Host(audit)
+    cycle(audit, "old", *[Outcome.DELETED] * 30)
+    cycle(audit, "open", *[Outcome.DELETED] * 5, None)
+    host.pass_days(400)
+    cycle(audit, "now")
+    audit_pruning.STEP_ROWS = 10
+    left = [int(sys.argv[2])]
 
-        def trace(sql):
-            left[0] -= sql.strip().startswith("DELETE FROM deletions")
-            if not left[0]:
-                os.kill(os.getpid(), signal.SIGKILL)
+    def trace(sql):
+        left[0] -= sql.strip().startswith("DELETE FROM deletions")
+        if not left[0]:
+            os.kill(os.getpid(), signal.SIGKILL)
 
-        audit._connection.set_trace_callback(trace)
-        audit.prune(KEEP_MS, threading.Event())
-        """
-    )
-    killed = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path), str(steps)],
-        check=False,
-        cwd=Path(__file__).parents[3],
-    )
-    assert killed.returncode == -signal.SIGKILL
+    audit._connection.set_trace_callback(trace)
+    audit.prune(KEEP_MS, threading.Event())
+    """
+    assert run_python(program, tmp_path, steps).returncode == -signal.SIGKILL
     with closing(Audit.open(tmp_path)) as audit:
         assert sql(audit, "PRAGMA integrity_check") == [("ok",)]
         assert sql(audit, "PRAGMA foreign_key_check") == []

@@ -6,9 +6,6 @@ import json
 import shutil
 import sqlite3
 import stat
-import subprocess
-import sys
-import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -21,7 +18,6 @@ from retentiond.act.rule import relevant_groups
 from retentiond.config import Config
 from retentiond.decide.star_schema import excluded_groups
 from retentiond.errors import StateError
-from retentiond.memory.changes import changes
 from retentiond.memory.readers import NOBODY, GroupOnTopic
 from retentiond.memory.remembered import NOTHING
 from retentiond.model import GroupKind
@@ -37,17 +33,14 @@ from tests.support.builders.gather_worlds import (
     ORDERS_1,
     config,
     entry,
-    groups,
     healthy,
 )
 from tests.support.builders.group_memories import BILLING, cycle, remember, taken
-from tests.support.builders.remembered import named
 from tests.support.fakes import FakeCluster
+from tests.support.processes import run_python
 from tests.unit.state.test_state_audit import CYCLE
 
 READING = ("SELECT", "PRAGMA user_version", "PRAGMA table_info", "PRAGMA data_version")
-
-ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -100,20 +93,6 @@ def test_what_was_seen_is_there_after_a_restart(tmp_path: Path, kafka: FakeClust
     assert recall(tmp_path) == remembered
 
 
-def test_when_commits_moved_is_there_after_a_restart(tmp_path: Path, kafka: FakeCluster) -> None:
-    began_ms = kafka.now_ms
-    filled(tmp_path, kafka)
-    kafka.advance(3_600_000)
-    kafka.produce("orders", 0, 3)
-    kafka.commit("billing", {ORDERS_0: 4, ORDERS_1: 4})
-    filled(tmp_path, kafka)
-
-    known = recall(tmp_path)
-
-    later_ms = began_ms + 3_600_000
-    assert known.commits[BILLING].moved_at_ms == {0: later_ms, 1: began_ms}
-
-
 def test_a_commit_that_is_older_than_its_topic_is_known_as_such_after_restarts_until_it_moves(
     tmp_path: Path, kafka: FakeCluster
 ) -> None:
@@ -141,35 +120,6 @@ def test_a_group_on_a_topic_that_is_not_enabled_is_not_remembered(
     cycle(memory, kafka)
 
     assert "secrets" not in {at.topic for at in memory.recall().commits}
-
-
-def test_a_group_that_vanishes_stays_with_its_last_commits(
-    memory: GroupMemory, kafka: FakeCluster
-) -> None:
-    cycle(memory, kafka)
-    kafka.delete_group("billing")
-    vanished_at = kafka.now_ms
-    cycle(memory, kafka)
-    kafka.advance(1_000)
-    cycle(memory, kafka)
-
-    last = memory.recall().commits[BILLING]
-    assert last.offsets == {0: 3, 1: 4}
-    assert last.absent_since_ms == vanished_at
-
-
-def test_a_group_that_comes_back_is_no_longer_absent(
-    memory: GroupMemory, kafka: FakeCluster
-) -> None:
-    cycle(memory, kafka)
-    kafka.delete_group("billing")
-    cycle(memory, kafka)
-    kafka.commit("billing", {ORDERS_0: 4})
-    cycle(memory, kafka)
-
-    last = memory.recall().commits[BILLING]
-    assert last.offsets == {0: 4, 1: 4}  # of partition 1 the last that is known
-    assert last.absent_since_ms is None
 
 
 def test_only_what_has_changed_is_written(memory: GroupMemory, kafka: FakeCluster) -> None:
@@ -213,22 +163,19 @@ def test_a_process_that_is_killed_in_the_midst_of_remembering_leaves_the_old_mem
 ) -> None:
     filled(tmp_path, kafka)
     before = recall(tmp_path)
-    program = textwrap.dedent(
-        """
-        import os, signal, sys
-        from pathlib import Path
-        from retentiond.state.groups import GroupMemory
+    program = """
+    import os, signal, sys
+    from pathlib import Path
+    from retentiond.state.groups import GroupMemory
 
-        memory = GroupMemory.open(Path(sys.argv[1]))
-        with memory._transaction():
-            memory._connection.execute("DELETE FROM readers")
-            memory._connection.execute("DELETE FROM topics")
-            os.kill(os.getpid(), signal.SIGKILL)
-        """
-    )
-    ended = subprocess.run([sys.executable, "-c", program, tmp_path], check=False, cwd=ROOT)
+    memory = GroupMemory.open(Path(sys.argv[1]))
+    with memory._transaction():
+        memory._connection.execute("DELETE FROM readers")
+        memory._connection.execute("DELETE FROM topics")
+        os.kill(os.getpid(), signal.SIGKILL)
+    """
 
-    assert ended.returncode == -9
+    assert run_python(program, tmp_path).returncode == -9
     assert recall(tmp_path) == before
     with closing(GroupMemory.open(tmp_path)) as memory:
         assert memory.recall() == before
@@ -238,18 +185,16 @@ def test_a_process_that_is_killed_after_remembering_has_remembered(
     tmp_path: Path, kafka: FakeCluster
 ) -> None:
     filled(tmp_path, kafka)
-    program = textwrap.dedent(
-        """
-        import os, signal, sys
-        from pathlib import Path
-        from retentiond.state.groups import GroupMemory
+    program = """
+    import os, signal, sys
+    from pathlib import Path
+    from retentiond.state.groups import GroupMemory
 
-        memory = GroupMemory.open(Path(sys.argv[1]))
-        memory.forget("billing")
-        os.kill(os.getpid(), signal.SIGKILL)
-        """
-    )
-    subprocess.run([sys.executable, "-c", program, tmp_path], check=False, cwd=ROOT)
+    memory = GroupMemory.open(Path(sys.argv[1]))
+    memory.forget("billing")
+    os.kill(os.getpid(), signal.SIGKILL)
+    """
+    run_python(program, tmp_path)
 
     assert BILLING not in recall(tmp_path).commits
 
@@ -273,20 +218,17 @@ def test_a_killed_process_leaves_no_memory_in_the_log_beside_the_file(
     tmp_path: Path, kafka: FakeCluster, harm: Callable[[Path], None]
 ) -> None:
     """SQLite takes a log that is gone or damaged for one that ends before that."""
-    program = textwrap.dedent(
-        """
-        import os, signal, sys
-        from pathlib import Path
-        from retentiond.state.groups import GroupMemory
-        from tests.support.builders.gather_worlds import healthy
-        from tests.support.builders.group_memories import cycle
+    program = """
+    import os, signal, sys
+    from pathlib import Path
+    from retentiond.state.groups import GroupMemory
+    from tests.support.builders.gather_worlds import healthy
+    from tests.support.builders.group_memories import cycle
 
-        cycle(GroupMemory.open(Path(sys.argv[1])), healthy())
-        os.kill(os.getpid(), signal.SIGKILL)
-        """
-    )
-    ended = subprocess.run([sys.executable, "-c", program, tmp_path], check=False, cwd=ROOT)
-    assert ended.returncode == -9
+    cycle(GroupMemory.open(Path(sys.argv[1])), healthy())
+    os.kill(os.getpid(), signal.SIGKILL)
+    """
+    assert run_python(program, tmp_path).returncode == -9
 
     harm(tmp_path / f"{NAME}-wal")
 
@@ -619,20 +561,6 @@ def test_the_files_are_for_their_owner_alone(tmp_path: Path, kafka: FakeCluster)
     assert modes == dict.fromkeys((NAME, f"{NAME}-wal", f"{NAME}-shm"), 0o600)
 
 
-def test_a_remembered_group_that_is_gone_is_in_the_snapshot_as_vanished(
-    memory: GroupMemory, kafka: FakeCluster
-) -> None:
-    cycle(memory, kafka)
-    kafka.delete_group("billing")
-
-    snapshot = cycle(memory, kafka)
-
-    assert groups(snapshot)["billing"].state == "Vanished"
-    changed = changes(taken(kafka, memory.recall()), memory.recall(), 1)
-    assert named(changed.still_absent) == (BILLING,)
-    assert not replace(changed, still_absent=changed.absent)
-
-
 # Two readers of one name
 
 
@@ -664,21 +592,6 @@ def test_an_external_reader_that_was_taken_out_holds_while_a_group_has_its_name(
     assert memory.forget("billing", is_external=True) == ("orders",)
     assert not vanished(cycle(memory, kafka))
     assert memory.recall().commits[BILLING].offsets == {0: 6, 1: 6}
-
-
-def test_a_group_that_was_deleted_holds_while_an_external_reader_has_its_name(
-    kafka: FakeCluster, memory: GroupMemory, tmp_path: Path
-) -> None:
-    cycle(memory, kafka)
-    kafka.delete_group("billing")
-    policy = external(tmp_path / "at.json", p0=6, p1=6)
-    for _ in range(3):
-        read = cycle(memory, kafka, policy)
-    assert vanished(read) == {"billing (group)": GroupKind.CLASSIC}
-    assert memory.recall().commits[BILLING].offsets == {0: 3, 1: 4}
-
-    assert memory.forget("billing", is_external=False) == ("orders",)
-    assert not vanished(cycle(memory, kafka, policy))
 
 
 def test_a_reader_whose_own_name_looks_like_a_vanished_namesake_is_another_reader(
@@ -722,53 +635,3 @@ def test_what_the_policy_excludes_does_not_hold_under_the_other_name(
         position = [each.group_id for each in judged.groups].index("billing (group)")
         excluded = excluded_groups(judged)["group_id"].to_pylist()
         assert (position not in excluded) is counts
-
-
-# What is kept of the file between two cycles
-
-
-def test_what_a_process_keeps_of_the_file_is_what_the_file_holds(
-    memory: GroupMemory, kafka: FakeCluster, tmp_path: Path
-) -> None:
-    """A cycle reads again only the rows that the one before has written."""
-    of_another = GroupOnTopic("pipeline", "clicks")
-
-    def another_process_forgets() -> None:
-        with closing(GroupMemory.open(tmp_path, shared=True)) as other:
-            other.forget("pipeline")
-
-    def recreate_orders() -> None:
-        kafka.delete_topic("orders")
-        kafka.create_topic("orders", 2)
-
-    events: list[Callable[[], object]] = [
-        lambda: None,
-        lambda: kafka.commit("billing", {ORDERS_0: 4}),
-        lambda: kafka.commit("late", {ORDERS_1: 1}),
-        lambda: kafka.delete_group("billing"),
-        lambda: kafka.advance(3_600_000),  # it is absent still, and that is written
-        another_process_forgets,
-        lambda: memory.forget("search"),
-        recreate_orders,
-        lambda: kafka.delete_topic("clicks"),
-        lambda: kafka.advance(3_600_000),
-    ]
-    for happens in events:
-        happens()
-        cycle(memory, kafka)
-        assert memory.recall() == recall(tmp_path)
-    assert of_another in recall(tmp_path).commits  # it commits still, so it was seen again
-
-
-def test_what_another_process_writes_in_the_midst_of_a_cycle_is_read(
-    memory: GroupMemory, kafka: FakeCluster, tmp_path: Path
-) -> None:
-    cycle(memory, kafka)
-    before = memory.recall()
-    kafka.commit("billing", {ORDERS_0: 4})
-    read = taken(kafka, before)
-    with closing(GroupMemory.open(tmp_path, shared=True)) as other:
-        other.forget("pipeline")
-    remember(memory, read, before)
-    assert memory.recall() == recall(tmp_path)
-    assert not any(at.group_id == "pipeline" for at in memory.recall().commits)

@@ -24,8 +24,6 @@ from tests.support.builders.group_memories import BILLING, cycle, remember, take
 from tests.support.fakes import FakeCluster
 from tests.unit.state.test_state_audit import CYCLE
 
-NEWCOMER = GroupOnTopic("newcomer", "clicks")
-
 HOUR_MS = 3_600_000
 
 
@@ -179,25 +177,6 @@ def test_the_clock_of_this_host_goes_on_and_names_its_boot() -> None:
 
 
 # Who joins late
-
-
-def test_a_reader_without_a_commit_is_remembered_with_when_it_was_first_seen(
-    memory: GroupMemory, kafka: FakeCluster
-) -> None:
-    first_ms = kafka.now_ms
-    observe(memory, kafka)
-    kafka.advance(HOUR_MS)
-    observe(memory, kafka)
-    last = memory.recall().commits[NEWCOMER]
-    assert last.offsets == {}
-    assert (last.seen_at_ms, last.absent_since_ms) == (first_ms, None)
-
-    kafka.leave("newcomer")
-    observe(memory, kafka)
-    assert memory.recall().commits[NEWCOMER] == last  # listed, so not absent
-    kafka.delete_group("newcomer")
-    observe(memory, kafka)
-    assert memory.recall().commits[NEWCOMER].absent_since_ms == kafka.now_ms
 
 
 def test_who_is_new_in_the_second_reading_is_remembered_unless_somebody_let_go_of_him(

@@ -20,8 +20,7 @@ import pytest
 
 from retentiond.errors import StateError
 from retentiond.state.state_dir import state_lock
-
-ROOT = Path(__file__).parents[3]
+from tests.support.processes import ROOT, run_python
 
 
 @contextmanager
@@ -148,31 +147,23 @@ def test_a_file_in_the_place_of_the_state_directory_is_an_error(tmp_path: Path) 
 
 def test_a_state_directory_that_may_not_be_written_to_is_an_error() -> None:
     """As another user: root may write everywhere."""
-    program = textwrap.dedent(
-        """
-        import os, sys
-        from pathlib import Path
-        from retentiond.errors import StateError
-        from retentiond.state.state_dir import state_lock
+    program = """
+    import os, sys
+    from pathlib import Path
+    from retentiond.errors import StateError
+    from retentiond.state.state_dir import state_lock
 
-        if os.getuid() == 0:
-            os.setuid(65534)
-        try:
-            with state_lock(Path(sys.argv[1])):
-                pass
-        except StateError as error:
-            print(error)
-        """
-    )
+    if os.getuid() == 0:
+        os.setuid(65534)
+    try:
+        with state_lock(Path(sys.argv[1])):
+            pass
+    except StateError as error:
+        print(error)
+    """
     with TemporaryDirectory() as state_dir:
         Path(state_dir).chmod(0o555)
-        result = subprocess.run(
-            [sys.executable, "-c", program, state_dir],
-            capture_output=True,
-            text=True,
-            check=True,
-            cwd=ROOT,
-        )
+        result = run_python(program, state_dir)
 
     assert re.fullmatch(
         re.escape(f"state_dir {state_dir} can't be written to (Permission denied); ")

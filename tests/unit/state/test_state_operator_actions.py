@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -19,8 +17,7 @@ from retentiond.state.operator_actions import (
     remove_pause,
     write_pause,
 )
-
-ROOT = Path(__file__).parents[3]
+from tests.support.processes import run_python
 
 FULL = Pause("why", "2026-01-01T00:00:00Z", "ada")
 
@@ -96,14 +93,9 @@ def test_a_file_that_may_not_be_read_pauses(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     write_pause(tmp_path, FULL)
     (tmp_path / PAUSE_NAME).chmod(0)
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=ROOT,
+    assert run_python(program, tmp_path).stdout == (
+        "paused: paused can't be read (Permission denied)\n"
     )
-    assert done.stdout == "paused: paused can't be read (Permission denied)\n"
 
 
 def test_resuming_removes_the_file_and_may_be_done_twice(tmp_path: Path) -> None:
