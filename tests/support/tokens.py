@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import socket
-import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 from urllib.parse import parse_qs
 
 from tests.support.certificates import Issued
+from tests.support.http_server import Answer, Asked, answering
 
 
 class Endpoint:
@@ -37,46 +36,19 @@ class Endpoint:
 def serving(endpoint: Endpoint, issued: Issued | None = None) -> Iterator[None]:
     """With a certificate it speaks TLS."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-            endpoint.requests.append((self.headers["Authorization"], parse_qs(body)))
-            endpoint.asked_for.append(self.path)
-            self._answer()
+    def answer(asked: Asked) -> Answer:
+        if asked.method == "POST":
+            form = parse_qs(asked.body.decode())
+            endpoint.requests.append((asked.headers["Authorization"], form))
+            endpoint.asked_for.append(asked.path)
+        else:
+            endpoint.followed.append(asked.headers["Authorization"])
+        headers = {} if endpoint.location is None else {"Location": endpoint.location}
+        return Answer(endpoint.status, endpoint.answer, headers)
 
-        def do_GET(self) -> None:
-            endpoint.followed.append(self.headers["Authorization"])
-            self._answer()
-
-        def _answer(self) -> None:
-            self.send_response(endpoint.status)
-            if endpoint.location is not None:
-                self.send_header("Location", endpoint.location)
-            self.end_headers()
-            self.wfile.write(endpoint.answer)
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Nothing: stderr is the tests'."""
-
-    with _Server(("127.0.0.1", 0), Handler) as server:
-        endpoint.url = f"http://127.0.0.1:{server.server_port}/token"
-        if issued is not None:
-            endpoint.url = endpoint.url.replace("http://", "https://")
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(issued.certificate, issued.key)
-            server.socket = context.wrap_socket(server.socket, server_side=True)
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield
-        finally:
-            server.shutdown()
-            thread.join()
-
-
-class _Server(HTTPServer):
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Nothing: a client that trusts somebody else hangs up."""
+    with answering(answer, issued) as url:
+        endpoint.url = f"{url}/token"
+        yield
 
 
 @contextmanager

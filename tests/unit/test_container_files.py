@@ -6,17 +6,15 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from contextlib import AbstractContextManager
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
 import yaml
 
 from retentiond.config import Http, load
+from tests.support.http_server import Answer, answering
 from tests.support.image import final
 
 ROOT = Path(__file__).parents[2]
@@ -45,33 +43,16 @@ def test_the_composed_daemon_deletes_nothing_until_told_to_and_shows_on_loopback
     assert [port for port in ports if not port.startswith("127.0.0.1:")] == []
 
 
-@contextmanager
-def http_server(status: int) -> Iterator[int]:
-    """A server on a free port, yielded, that answers this status to /healthz and 404 elsewhere."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(status if self.path == "/healthz" else 404)
-            self.end_headers()
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Quiet."""
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield server.server_port
-        finally:
-            server.shutdown()
-            thread.join()
+def health(status: int) -> AbstractContextManager[str]:
+    """A server that answers this status to /healthz and 404 elsewhere."""
+    return answering(lambda asked: Answer(status if asked.path == "/healthz" else 404))
 
 
-def run_health_check(port: int) -> int:
-    """The exit code of the image's own health check, asked at another port."""
+def run_health_check(url: str) -> int:
+    """The exit code of the image's own health check, asked at the port of this server."""
     python, *arguments = json.loads(final("HEALTHCHECK").partition("CMD ")[2])
     assert python == "python"
-    arguments[-1] = arguments[-1].replace(str(Http().port), str(port))
+    arguments[-1] = arguments[-1].replace(str(Http().port), url.rpartition(":")[2])
     return subprocess.run([sys.executable, *arguments], check=False, capture_output=True).returncode
 
 
@@ -79,12 +60,12 @@ def run_health_check(port: int) -> int:
 def test_the_health_check_passes_where_healthz_answers_or_wants_a_login(
     status: int, code: int
 ) -> None:
-    with http_server(status) as port:
-        assert run_health_check(port) == code
+    with health(status) as url:
+        assert run_health_check(url) == code
 
 
 def test_the_health_check_fails_where_nobody_listens() -> None:
-    with http_server(200) as port:
+    with health(200) as url:
         pass
 
-    assert run_health_check(port) == 1
+    assert run_health_check(url) == 1

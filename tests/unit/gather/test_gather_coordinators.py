@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from retentiond.config import Config
 from retentiond.errors import OtherCluster
 from retentiond.gather.gather import gather, gather_again
 from retentiond.gather.groups import (
@@ -19,15 +18,11 @@ from retentiond.gather.groups import (
 )
 from retentiond.model import TopicPartition
 from retentiond.snapshot import Snapshot
+from tests.support.builders.gather_worlds import config, entry
 from tests.support.fakes.cluster import FakeCluster
 from tests.support.fakes.world import OFFSETS_TOPIC
 
-CONFIG = Config.model_validate(
-    {
-        "kafka": {"bootstrap.servers": "localhost:9092"},
-        "topics": [{"name": "orders", "retention.commitoffset.enable": True}],
-    }
-)
+CONFIG = config(entry("orders"))
 
 
 @pytest.fixture

@@ -67,14 +67,6 @@ def test_a_reader_counts_as_a_group_with_its_commits(kafka: FakeCluster, tmp_pat
     assert taken.complete
 
 
-def test_it_bears_on_no_topic_that_does_not_name_it(kafka: FakeCluster, tmp_path: Path) -> None:
-    place = position(tmp_path, kafka, {"orders": {"0": 2}, "clicks": {"0": 0}})
-    taken = snapshot(kafka, config(entry("orders", **reads(place)), entry("clicks")))
-
-    assert of(taken, "lake") == {ORDERS_0: 2}
-    assert {at for at in readers(taken) if at[0] == "lake"} == {("lake", "orders")}
-
-
 def test_one_reader_of_two_topics_is_one_group(kafka: FakeCluster, tmp_path: Path) -> None:
     place = position(tmp_path, kafka, {"orders": {"0": 2, "1": 3}, "clicks": {"0": 1}})
     taken = snapshot(
@@ -88,10 +80,11 @@ def test_one_reader_of_two_topics_is_one_group(kafka: FakeCluster, tmp_path: Pat
     }
 
 
-def test_a_position_without_the_topic_leaves_a_reader_without_a_commit(
-    kafka: FakeCluster, tmp_path: Path
+@pytest.mark.parametrize("at", [{}, {"orders": {"7": 1}}])
+def test_a_position_without_the_topic_s_partitions_leaves_a_reader_without_a_commit(
+    kafka: FakeCluster, tmp_path: Path, at: object
 ) -> None:
-    place = position(tmp_path, kafka, {})
+    place = position(tmp_path, kafka, at)
     taken = snapshot(kafka, config(entry("orders", **reads(place))))
 
     assert of(taken, "lake") == {}
@@ -158,16 +151,6 @@ def test_a_reader_with_the_name_of_a_group_is_another_reader_whose_position_is_u
     assert ("search (external)*", "orders") in readers(taken)
 
 
-def test_a_position_on_partitions_that_are_not_there_makes_it_a_reader(
-    kafka: FakeCluster, tmp_path: Path
-) -> None:
-    place = position(tmp_path, kafka, {"orders": {"7": 1}})
-    taken = snapshot(kafka, config(entry("orders", **reads(place))))
-
-    assert of(taken, "lake") == {}
-    assert ("lake", "orders") in readers(taken)
-
-
 def checkpoint(folder: Path, kafka: FakeCluster, **topics: dict[str, int]) -> Path:
     """Of a Spark query of one Kafka source."""
     for name, text in (
@@ -203,10 +186,13 @@ def test_a_spark_query_counts_on_every_topic_that_its_checkpoint_names(
     assert snapshot(kafka, named).unnamed_readers == ()
 
 
-def test_a_document_that_names_a_further_topic_is_told(kafka: FakeCluster, tmp_path: Path) -> None:
+def test_a_document_that_names_a_further_topic_does_not_bear_on_it_and_is_told(
+    kafka: FakeCluster, tmp_path: Path
+) -> None:
     place = position(tmp_path, kafka, {"orders": {"0": 2, "1": 3}, "clicks": {"0": 1}})
     taken = snapshot(kafka, config(entry("orders", **reads(place)), entry("clicks")))
     assert of(taken, "lake") == {ORDERS_0: 2, ORDERS_1: 3}
+    assert {at for at in readers(taken) if at[0] == "lake"} == {("lake", "orders")}
     (sentence,) = taken.unnamed_readers
     assert "names topic clicks" in sentence
     assert sentence.endswith("what it has not read there can be deleted")

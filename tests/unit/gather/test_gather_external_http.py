@@ -7,7 +7,6 @@ import ssl
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from retentiond.gather.external_positions import read_external
 from retentiond.model import Commit, Failure
 from tests.support.certificates import Authority, Issued
 from tests.support.fakes import FakeCluster
+from tests.support.http_server import Answer, Asked, answering
 from tests.support.waiting import eventually
 
 NOW_MS = 1_700_000_000_000
@@ -46,36 +46,16 @@ class Site:
 def serving(answers: Mapping[str, object], tls: Issued | None = None) -> Iterator[Site]:
     site = Site(answers)
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            site.asked.append((self.path, dict(self.headers.items())))
-            answer = site.answers[self.path]
-            self.send_response(302 if isinstance(answer, str) else 200)
-            if isinstance(answer, str):
-                self.send_header("Location", answer)
-            self.end_headers()
-            self.wfile.write(json.dumps(answer).encode())
+    def answer(asked: Asked) -> Answer:
+        site.asked.append((asked.path, dict(asked.headers.items())))
+        found = site.answers[asked.path]
+        body = json.dumps(found).encode()
+        return (
+            Answer(302, body, {"Location": found}) if isinstance(found, str) else Answer(200, body)
+        )
 
-        def log_message(self, *_: object) -> None:
-            """Nothing: stderr is the tests'."""
-
-    class Server(ThreadingHTTPServer):
-        def handle_error(self, *_: object) -> None:
-            """A client that refuses the certificate."""
-
-    with Server(("127.0.0.1", 0), Handler) as server:
-        if tls is not None:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(tls.certificate, tls.key)
-            server.socket = context.wrap_socket(server.socket, server_side=True)
-        site.url = f"{'https' if tls else 'http'}://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield site
-        finally:
-            server.shutdown()
-            thread.join()
+    with answering(answer, tls) as site.url:
+        yield site
 
 
 def reader(place: str, **more: Any) -> ExternalReader:

@@ -8,9 +8,9 @@ import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +19,7 @@ from retentiond.gather import external_positions
 from retentiond.gather.external_positions import read_external
 from retentiond.model import Commit, Failure
 from tests.support.fakes import FakeCluster
+from tests.support.http_server import Answer, answering
 from tests.support.tokens import dripping
 from tests.support.waiting import eventually
 
@@ -159,10 +160,12 @@ def test_the_largest_position_that_is_read_takes_no_gigabytes(tmp_path: Path) ->
         tracemalloc.stop()
 
 
-def test_a_document_that_is_not_there_or_a_folder_is_a_failure(tmp_path: Path) -> None:
+def test_a_document_that_is_not_there_or_no_file_is_a_failure(tmp_path: Path) -> None:
     missing = failed(of_document(tmp_path / "nowhere"))
     assert missing == "its position can't be read (No such file or directory)"
-    assert failed(of_document(tmp_path)) == "its position can't be read (not a regular file)"
+    os.mkfifo(tmp_path / "pipe")
+    for place in (tmp_path, tmp_path / "pipe"):
+        assert failed(of_document(place)) == "its position can't be read (not a regular file)"
 
 
 def test_a_document_of_max_age_is_read_and_an_older_one_is_a_failure(tmp_path: Path) -> None:
@@ -402,36 +405,12 @@ def test_a_checkpoint_that_says_nothing_certain_is_a_failure(
 # HTTP
 
 
-class Answers:
-    """What the server sends."""
-
-    def __init__(self) -> None:
-        self.status = 200
-        self.headers: dict[str, str] = {}
-        self.body = DOCUMENT.encode()
-
-
 @contextmanager
-def served(answers: Answers) -> Iterator[str]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(answers.status)
-            for name, value in answers.headers.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(answers.body)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}/at?token=hunter2"
-        finally:
-            server.shutdown()
-            thread.join()
+def served(status: int = 200, body: bytes = DOCUMENT.encode(), **headers: str) -> Iterator[str]:
+    """``headers``: with underscores for hyphens."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    with answering(lambda _: Answer(status, body, named)) as url:
+        yield f"{url}/at?token=hunter2"
 
 
 FRESH = "Tue, 14 Nov 2023 22:13:20 GMT"  # NOW_MS
@@ -439,12 +418,10 @@ STALE = "Tue, 14 Nov 2023 21:13:19 GMT"
 
 
 @pytest.mark.parametrize(
-    "headers", [{}, {"Last-Modified": FRESH}, {"Content-Length": str(len(DOCUMENT))}]
+    "headers", [{}, {"Last_Modified": FRESH}, {"Content_Length": str(len(DOCUMENT))}]
 )
-def test_a_document_is_read_over_http(headers: dict[str, str]) -> None:
-    answers = Answers()
-    answers.headers = headers
-    with served(answers) as address:
+def test_a_document_is_read_over_http(headers: dict[str, Any]) -> None:
+    with served(**headers) as address:
         assert read_external(of_document(address), NOW_MS, KAFKA) == ORDERS
 
 
@@ -455,19 +432,17 @@ def test_a_document_is_read_over_http(headers: dict[str, str]) -> None:
         ({"status": 404}, "its address can't be read (HTTP 404)"),
         ({"status": 203}, "its address answers with HTTP 203 where 200 belongs"),
         ({"status": 206}, "its address answers with HTTP 206 where 200 belongs"),
-        ({"headers": {"Last-Modified": STALE}}, "its position is 3601 s old, older than"),
-        ({"headers": {"Last-Modified": "once"}}, "its address answers with an invalid date"),
-        ({"headers": {"Content-Length": "99"}}, "its address answers with less than it announces"),
-        ({"headers": {"Transfer-Encoding": "chunked"}}, "its address can't be read ("),
+        ({"Last_Modified": STALE}, "its position is 3601 s old, older than"),
+        ({"Last_Modified": "once"}, "its address answers with an invalid date"),
+        ({"Content_Length": "99"}, "its address answers with less than it announces"),
+        ({"Transfer_Encoding": "chunked"}, "its address can't be read ("),
         ({"body": b"<html>log in</html>"}, "its position is no mapping of topics"),
         ({"body": b"\xff\xfe"}, "its position is neither JSON nor YAML"),
         ({"body": b""}, "its position is no mapping of topics"),
     ],
 )
-def test_an_answer_that_is_no_position_is_a_failure(change: dict[str, object], why: str) -> None:
-    answers = Answers()
-    vars(answers).update(change)
-    with served(answers) as address:
+def test_an_answer_that_is_no_position_is_a_failure(change: dict[str, Any], why: str) -> None:
+    with served(**change) as address:
         message = failed(of_document(address))
     assert why in message
     assert "hunter2" not in message
@@ -475,7 +450,7 @@ def test_an_answer_that_is_no_position_is_a_failure(change: dict[str, object], w
 
 def test_an_answer_without_end_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(external_positions, "MOST_BYTES", 10)
-    with served(Answers()) as address:
+    with served() as address:
         assert failed(of_document(address)) == "its address answers with more than 10 bytes"
 
 
@@ -498,12 +473,6 @@ def test_a_server_that_drips_is_given_up_and_no_thread_stays(
         message = failed(of_document(f"{scheme}://127.0.0.1:{port}/at"))
         assert message == "its address takes more than 0.5 s to answer"
         eventually(threading.enumerate, lambda all: "exchange" not in {t.name for t in all})
-
-
-def test_a_pipe_for_a_document_is_a_failure(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "at")
-    message = failed(of_document(tmp_path / "at"))
-    assert message == "its position can't be read (not a regular file)"
 
 
 @pytest.mark.parametrize(

@@ -7,25 +7,23 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from retentiond import cycle
 from retentiond.clock import seconds_since_boot
 from retentiond.config import ExternalReader
-from retentiond.cycle import CycleContext, run_cycle
+from retentiond.cycle import run_cycle
 from retentiond.gather import external_reads
 from retentiond.gather.external_reads import MOST_UNDER_WAY, start_reading
-from retentiond.gather.groups import LastCoordinators
 from retentiond.model import Failure, Outcome, Reason, TopicPartition
-from retentiond.spark.session import SparkSessions
 from retentiond.state.state import open_state
 from tests.faults import plain_plan
-from tests.support.builders.daemons import settings
+from tests.support.builders.daemons import cycle_context, settings
 from tests.support.fakes import FakeCluster
+from tests.support.http_server import Answer, Asked, answering
 
 SLOW_S = 6.0
 """Longer than evidence may be old when a request goes out."""
@@ -41,27 +39,18 @@ def slow_from_the_second_request_on() -> Iterator[str]:
     asked: Counter[str] = Counter()
     gate = threading.Event()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            topic = self.path.strip("/")
-            asked[topic] += 1
-            if asked[topic] > 1:
-                gate.wait(SLOW_S)
-            body = json.dumps({topic: {"0": 10}}).encode()
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(body)
+    def answer(request: Asked) -> Answer:
+        topic = request.path.strip("/")
+        asked[topic] += 1
+        if asked[topic] > 1:
+            gate.wait(SLOW_S)
+        return Answer(body=json.dumps({topic: {"0": 10}}).encode())
 
-        def log_message(self, *_: object) -> None:
-            """Nothing: stderr is the tests'."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with answering(answer) as url:
         try:
-            yield f"http://127.0.0.1:{server.server_port}"
+            yield url
         finally:
             gate.set()
-            server.shutdown()
 
 
 def entry(topic: str, address: str | None) -> dict[str, Any]:
@@ -83,14 +72,10 @@ def test_a_slow_address_holds_its_topics_in_the_second_reading_and_the_others_go
         topics = [entry("orders", None), *(entry(each, address) for each in SLOW)]
         config = settings(tmp_path / "state", dry_run=False, topics=topics)
         began_s = seconds_since_boot()
-        context = CycleContext(
-            kafka=kafka,
-            spark=cast(SparkSessions, None),
+        context = cycle_context(
+            kafka,
             now=lambda: kafka.now_ms + round(1000 * (seconds_since_boot() - began_s)),
-            stop=threading.Event(),
-            coordinators=LastCoordinators(),
             elapsed=seconds_since_boot,
-            deleting=threading.Event(),
         )
         with open_state(config.state_dir) as state:
             report = run_cycle(context, config, state).report

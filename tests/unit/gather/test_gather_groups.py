@@ -117,17 +117,6 @@ def test_a_group_that_can_not_be_described_is_unreadable_whatever_it_has_committ
     assert groups(snapshot(kafka))["pipeline"].failure == REFUSED
 
 
-def test_a_streams_group_that_cannot_be_described_is_unreadable_although_it_has_committed() -> None:
-    """Only its topology tells which topics it restores its state from."""
-    kafka = healthy()
-    kafka.join("fresh", ["orders"], kind=GroupKind.STREAMS)
-    kafka.join("pipeline", ["clicks"], kind=GroupKind.STREAMS)
-    for group in ("fresh", "pipeline"):
-        kafka.fail("members", group, REFUSED)
-    found = groups(snapshot(kafka))
-    assert (found["fresh"].failure, found["pipeline"].failure) == (REFUSED, REFUSED)
-
-
 def test_the_changelogs_of_a_streams_group_are_known_with_and_without_members() -> None:
     kafka = healthy()
     kafka.join("pipeline", ["clicks"], kind=GroupKind.STREAMS)
