@@ -15,6 +15,7 @@ from retentiond.errors import ConfigError
 from retentiond.reload import RELOAD_TIMEOUT_S, SETTLED_S, Reading, Reload
 from tests.support.builders.daemons import settings
 from tests.support.waiting import eventually
+from tests.unit.config.files import ConfigMap
 
 
 class Files:
@@ -98,6 +99,7 @@ class Watched:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.main = folder / "retentiond.yaml"
+        self.policies = ConfigMap(folder / "policies.d")
         self.now_s = 100.0
         self.taken: list[Config | ConfigError] = []
         self.main.write_text(
@@ -122,20 +124,8 @@ class Watched:
             return Reading(error, files[-1])
 
     def swap(self, **topics: str) -> None:
-        """Another version of the ConfigMap, by its ``..data`` link."""
-        policies = self.folder / "policies.d"
-        version = policies / f"..{len(list(policies.glob('..*')))}"
-        version.mkdir(parents=True)
-        for name, topic in topics.items():
-            (version / f"{name}.yaml").write_text(self.text(topic))
-            link = policies / f"{name}.yaml"
-            if not link.is_symlink():
-                link.symlink_to(f"..data/{name}.yaml")
-        (policies / "..tmp").symlink_to(version.name)
-        os.replace(policies / "..tmp", policies / "..data")
-        for link in policies.glob("*.yaml"):
-            if not link.exists():
-                link.unlink()
+        """Another version of the ConfigMap."""
+        self.policies.put({f"{name}.yaml": self.text(topic) for name, topic in topics.items()})
 
     @staticmethod
     def text(topic: str) -> str:

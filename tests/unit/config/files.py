@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
 
-from retentiond.config import Config, parse
+from retentiond.config import Config, TopicPolicy, parse
 from retentiond.config.document import Scalar, Tree, read_document
 
 HERE = Path(__file__).parent
@@ -29,6 +30,12 @@ ONE_TOPIC = "topics: [{name: orders}]\n"
 
 def parsed(text: str, environ: dict[str, str] | None = None, base_dir: Path = HERE) -> Config:
     return parse(text, environ or {}, base_dir)
+
+
+def policy_of(config: Config, topic: str = "orders") -> TopicPolicy:
+    policy = config.policy_for(topic)
+    assert isinstance(policy, TopicPolicy)
+    return policy
 
 
 def header(file: Path, word: str) -> str | None:
@@ -56,3 +63,29 @@ def _value(tree: Tree | None) -> Any:
         case Scalar(text=text, plain=False):
             return text
     return None
+
+
+class ConfigMap:
+    """Kubernetes' volume: its files are links by way of ``..data``, which is replaced."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._version = 0
+
+    def put(self, files: dict[str, str]) -> None:
+        self._version += 1
+        data, new = self._folder / "..data", self._folder / "..data_tmp"
+        version = self._folder / f"..{self._version}"
+        version.mkdir(parents=True)
+        for name, text in files.items():
+            (version / name).write_text(text)
+            if not (self._folder / name).is_symlink():
+                (self._folder / name).symlink_to(f"..data/{name}")
+        before = os.path.realpath(data)
+        new.symlink_to(version.name)
+        new.replace(data)
+        for old in Path(before).glob("*") if before != str(data) else ():
+            old.unlink()
+        for link in self._folder.glob("*.yaml"):
+            if not link.exists():
+                link.unlink()

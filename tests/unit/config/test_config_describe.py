@@ -1,4 +1,4 @@
-"""What a configuration means, in words."""
+"""What a configuration means, in words; tests/golden/check has what else an entry says."""
 
 from __future__ import annotations
 
@@ -6,39 +6,44 @@ import pytest
 
 from tests.unit.config.files import MINIMAL, parsed
 
-CONSUMED = "every group that reads the topic has committed past them"
-
-
-def words(entry: str) -> str:
-    (found,) = parsed(f"{MINIMAL}topics: [{{{entry}}}]").entries
-    return found.meaning
+AFTER = "1 hour 30 minutes after they were written, once"
 
 
 @pytest.mark.parametrize(
-    ("entry", "sentence"),
+    ("minutes", "when", "entry", "sentence"),
     [
-        ("name: a", "not enabled, so nothing is deleted."),
         (
-            "name: a, retention.commitoffset.enable: true",
-            f"records can be deleted 7 days after they were written, once {CONSUMED}; "
-            "at least 1 group.",
-        ),
-        (
-            "name: a, retention.commitoffset.enable: true, retention.commitoffset.minutes: 90, "
+            90,
+            AFTER,
             "groups: {required: [z, b, a], exclude: ['x.*', y], min: 4}, allow_compacted: true",
-            f"records can be deleted 1 hour 30 minutes after they were written, once {CONSUMED}; "
             "a, b and z must have committed; groups matching x.* or y do not count; also where "
             "the topic is compacted as well as deleted from; at least 4 groups.",
         ),
         (
-            "name: a, retention.commitoffset.enable: true, groups: {only: [web, 'bill.*']}",
-            f"records can be deleted 7 days after they were written, once {CONSUMED}; "
+            90,
+            AFTER,
+            "groups: {only: [web, 'bill.*']}",
             "ONLY groups matching bill.* or web count; at least 1 group.",
+        ),
+        (
+            0,
+            "as soon as",
+            "groups: {external: [{name: lake, offsets: /a}, {name: etl, offsets: /b}], "
+            "forget_vanished_after: 30d}",
+            "etl and lake must have gone past them elsewhere than in Kafka; a group that vanishes "
+            "holds for 30 days; at least 1 group.",
         ),
     ],
 )
-def test_an_entry_is_put_in_one_sentence(entry: str, sentence: str) -> None:
-    assert words(entry) == sentence
+def test_an_entry_is_put_in_one_sentence(
+    minutes: int, when: str, entry: str, sentence: str
+) -> None:
+    enabled = f"retention.commitoffset.enable: true, retention.commitoffset.minutes: {minutes}"
+    (found,) = parsed(f"{MINIMAL}topics: [{{name: a, {enabled}, {entry}}}]").entries
+    assert found.meaning == (
+        f"records can be deleted {when} every group that reads the topic has committed past them; "
+        f"{sentence}"
+    )
 
 
 def test_entries_come_in_the_order_of_the_file() -> None:

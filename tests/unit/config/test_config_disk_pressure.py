@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from retentiond.config import PolicyConflict, TopicPolicy
+from retentiond.config import PolicyConflict
 from retentiond.config.differences import differences
 from retentiond.formatting import HOUR_MS, MINUTE_MS
-from tests.unit.config.files import MINIMAL, parsed
+from tests.unit.config.files import MINIMAL, parsed, policy_of
 
 ENABLED = """
 topics:
@@ -20,9 +20,7 @@ SOON = "    retention.commitoffset.pressure.minutes: 10\n"
 
 
 def pressure_retention(text: str, topic: str = "orders") -> int | None:
-    policy = parsed(MINIMAL + text).policy_for(topic)
-    assert isinstance(policy, TopicPolicy)
-    return policy.pressure_retention_ms
+    return policy_of(parsed(MINIMAL + text), topic).pressure_retention_ms
 
 
 def test_any_unit_says_it_and_the_finest_in_one_place_counts() -> None:

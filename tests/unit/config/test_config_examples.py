@@ -90,32 +90,6 @@ def test_the_demo_deletes_on_its_own_broker_and_leaves_the_archive_alone() -> No
     assert config.policy_for("demo.archive") is None
 
 
-def test_the_reference_in_words() -> None:
-    consumed = "every group that reads the topic has committed past them"
-    entries = load(REFERENCE, environ={}).entries
-    assert [(each.topics, each.meaning) for each in entries] == [
-        (
-            "orders.enriched",
-            f"records can be deleted 6 hours after they were written, once {consumed}; billing and "
-            "search must have committed; groups matching console-consumer-.* do not count; at "
-            "least 2 groups.",
-        ),
-        (
-            "topics matching stage\\..* except stage\\.audit\\..*",
-            f"records can be deleted 30 minutes after they were written, once {consumed}; 10 "
-            "minutes while a disk under them is nearly full; at least 1 group.",
-        ),
-        ("topics matching .*\\.changelog", "not enabled, so nothing is deleted."),
-        (
-            "clicks.sessions",
-            f"records can be deleted as soon as {consumed}; mirror-to-west, sessions-export and "
-            "sessions-job must have gone past them elsewhere than in Kafka; a group that vanishes "
-            "holds for 30 days; "
-            "at least 1 group.",
-        ),
-    ]
-
-
 def _settings(
     schema: dict[str, Any], section: dict[str, Any] | None = None, at: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:

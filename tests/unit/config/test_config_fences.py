@@ -9,6 +9,7 @@ import pytest
 from retentiond.config import Config, PolicyConflict, PolicyUnreadable, TopicPolicy, load
 from retentiond.errors import ConfigError
 from retentiond.formatting import HOUR_MS
+from tests.unit.config.files import policy_of
 
 ON = "retention.commitoffset.enable: true"
 OFF = "retention.commitoffset.enable: false"
@@ -32,11 +33,9 @@ def entry(what: str, hours: int = 1) -> str:
 
 
 def hours_of(config: Config, topic: str) -> float | None:
-    policy = config.policy_for(topic)
-    if policy is None:
+    if config.policy_for(topic) is None:
         return None
-    assert isinstance(policy, TopicPolicy)
-    return policy.consumed_retention_ms / HOUR_MS
+    return policy_of(config, topic).consumed_retention_ms / HOUR_MS
 
 
 def test_patterns_stay_on_their_side_of_a_fence(tmp_path: Path) -> None:

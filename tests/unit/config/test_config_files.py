@@ -11,6 +11,7 @@ import pytest
 
 from retentiond.config import Config, load
 from retentiond.errors import ConfigError
+from tests.unit.config.files import ConfigMap
 
 ENABLED = "retention.commitoffset.enable: true"
 OFF = "retention.commitoffset.enable: false"
@@ -26,29 +27,6 @@ def team_file(path: Path, *entries: str, owner: str = "a") -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"owner: {owner}\ntopics: [{', '.join(entries)}]\n")
     return path
-
-
-class ConfigMap:
-    """Kubernetes' volume: its files are links by way of ``..data``, which is replaced."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._version = 0
-
-    def put(self, files: dict[str, str]) -> None:
-        self._version += 1
-        data, new = self._folder / "..data", self._folder / "..data_tmp"
-        version = self._folder / f"..{self._version}"
-        version.mkdir(parents=True)
-        for name, text in files.items():
-            (version / name).write_text(text)
-            if not (self._folder / name).is_symlink():
-                (self._folder / name).symlink_to(f"..data/{name}")
-        before = os.path.realpath(data)
-        new.symlink_to(version.name)
-        new.replace(data)
-        for old in Path(before).glob("*") if before != str(data) else ():
-            old.unlink()
 
 
 def at_each_open(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], None]) -> None:

@@ -9,7 +9,7 @@ import pytest
 from retentiond.config import Config, PolicyConflict, TopicPolicy
 from retentiond.config.pattern import Pattern
 from retentiond.errors import ConfigError
-from tests.unit.config.files import MINIMAL, parsed
+from tests.unit.config.files import MINIMAL, parsed, policy_of
 
 HOUR_MS = 3_600_000
 INT64_MAX = 2**63 - 1
@@ -22,12 +22,6 @@ def config_of(*entries: str, defaults: str = "{}") -> Config:
     return parsed(
         MINIMAL + re.sub(r"\b(enable|hours|minutes|ms):", r"retention.commitoffset.\1:", text)
     )
-
-
-def policy_of(config: Config, topic: str = "orders") -> TopicPolicy:
-    policy = config.policy_for(topic)
-    assert isinstance(policy, TopicPolicy)
-    return policy
 
 
 def test_what_nothing_sets_is_built_in() -> None:
@@ -271,13 +265,6 @@ def test_a_topic_that_a_pattern_excepts_follows_whatever_else_matches_it() -> No
     ]
 
 
-def test_an_exception_goes_with_a_pattern_only() -> None:
-    with pytest.raises(ConfigError) as caught:
-        config_of("name: orders, except: [clicks]")
-    assert caught.value.path == "topics[0].except"
-    assert "this goes with a pattern only" in str(caught.value)
-
-
 def test_patterns_that_treat_a_topic_alike_are_no_conflict() -> None:
     config = config_of(
         "pattern: 'or.*', enable: true, hours: 1, groups: {required: [a, b], exclude: [c, d]}",
@@ -291,20 +278,6 @@ def test_patterns_that_treat_a_topic_alike_are_no_conflict() -> None:
 def test_patterns_that_all_disable_a_topic_are_no_conflict() -> None:
     config = config_of("pattern: 'or.*', hours: 1", "pattern: '.*rs', hours: 2")
     assert config.policy_for("orders") is None
-
-
-def test_the_policy_of_each_entry_is_given_in_the_order_of_the_file() -> None:
-    config = config_of("pattern: 'b.*', enable: true", "name: orders", "name: a, hours: 1")
-    assert [policy.sources for policy in (each.policy for each in config.entries)] == [
-        ("topics[0]",),
-        ("topics[1]",),
-        ("topics[2]",),
-    ]
-    assert [policy.enabled for policy in (each.policy for each in config.entries)] == [
-        True,
-        False,
-        False,
-    ]
 
 
 def test_a_trial_is_a_setting_like_others() -> None:

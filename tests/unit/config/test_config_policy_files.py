@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from retentiond.config import Config, PolicyConflict, TopicPolicy, load
+from retentiond.config import Config, PolicyConflict, load
 from retentiond.errors import ConfigError
 from retentiond.formatting import HOUR_MS
+from tests.unit.config.files import policy_of
 
 KAFKA = "kafka: {bootstrap.servers: localhost:9092}\n"
 
@@ -23,12 +24,6 @@ def config_of(folder: Path, main: str = "", **files: str) -> Config:
     path = folder / "retentiond.yaml"
     path.write_text(KAFKA + (main or "policies: policies.d/*.yaml\n"))
     return load(path, {})
-
-
-def policy_of(config: Config, topic: str) -> TopicPolicy:
-    policy = config.policy_for(topic)
-    assert isinstance(policy, TopicPolicy)
-    return policy
 
 
 def test_a_teams_topics_have_its_policy_and_its_name(tmp_path: Path) -> None:
