@@ -6,6 +6,8 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+import pytest
+
 from retentiond.disks.log_dirs import (
     LATE,
     DiskReader,
@@ -44,16 +46,19 @@ def test_a_partition_is_found_on_all_its_brokers() -> None:
     assert found.size_of(replica(2, "/a")) is None
 
 
-def test_a_broker_that_is_not_read_leaves_its_partitions_sizes_unknown() -> None:
-    found = look({1: [directory("/a", 10)], 2: DOWN}, (1, 2))
+@pytest.mark.parametrize(
+    ("second", "why"),
+    [
+        ({2: DOWN}, "DOWN: it does not answer"),
+        ({}, "it is not there"),  # the metadata do not show it any more
+    ],
+)
+def test_a_broker_that_is_not_read_leaves_its_partitions_sizes_unknown(
+    second: dict[int, Failure], why: str
+) -> None:
+    found = look({1: [directory("/a", 10)], **second}, (1, 2))
     assert (found.replicas(AT), found.size_bytes(AT)) == (None, None)
-    assert found.problems == ("the disks of broker 2 can't be read: DOWN: it does not answer",)
-
-
-def test_so_does_one_that_the_metadata_do_not_show_any_more() -> None:
-    found = look({1: [directory("/a", 10)]}, (1, 2))
-    assert found.replicas(AT) is None
-    assert found.problems == ("the disks of broker 2 can't be read: it is not there",)
+    assert found.problems == (f"the disks of broker 2 can't be read: {why}",)
 
 
 def test_the_log_directories_of_a_partition_are_known_together_or_not_at_all() -> None:
@@ -110,22 +115,20 @@ def test_before_the_first_reading_there_is_none() -> None:
     assert DiskReader().result() == LATE
 
 
-def test_a_reading_that_fails_is_a_failure() -> None:
-    def unavailable(_give_up: object) -> LogDirs:
-        raise KafkaUnavailable("nobody answers")
+@pytest.mark.parametrize(
+    ("error", "failure"),
+    [
+        (KafkaUnavailable("nobody answers"), Failure("KafkaUnavailable", "nobody answers")),
+        (ZeroDivisionError(), Failure("ZeroDivisionError", "the reading failed")),  # a bug
+    ],
+)
+def test_a_reading_that_fails_is_a_failure(error: Exception, failure: Failure) -> None:
+    def fails(_give_up: object) -> LogDirs:
+        raise error
 
     reader = DiskReader()
-    reader.begin(unavailable)
-    assert reader.result() == Failure("KafkaUnavailable", "nobody answers")
-
-
-def test_a_bug_in_a_reading_is_a_failure_too() -> None:
-    def broken(_give_up: object) -> LogDirs:
-        raise ZeroDivisionError
-
-    reader = DiskReader()
-    reader.begin(broken)
-    assert reader.result() == Failure("ZeroDivisionError", "the reading failed")
+    reader.begin(fails)
+    assert reader.result() == failure
 
 
 def test_a_reading_ends_with_what_was_answered_when_it_is_waited_for_no_longer() -> None:

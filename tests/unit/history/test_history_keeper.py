@@ -8,13 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from retentiond.history import upkeep
-from retentiond.history.keeper import HistoryKeeper
 from retentiond.history.table import HistoryTable
 from retentiond.model import TopicPartition
 from tests.support.builders.histories import (
-    CLUSTER,
-    DAY_MS,
     MINUTE_MS,
     START_MS,
     Cycles,
@@ -61,76 +57,12 @@ def test_a_cycle_that_begins_a_little_earlier_has_its_entry(tmp_path: Path) -> N
     assert len(list(entries_in(tmp_path))) == 2
 
 
-@pytest.mark.long
-def test_only_what_moved_is_told_until_the_day_is_over(tmp_path: Path) -> None:
-    cycles, world = Cycles(str(tmp_path), merge=upkeep.merge), World()
-    world.commits = {AT: 1, ("search", "orders", 0): 1}
-    world.states = {"billing": "Empty"}
-    cycles.one(world)
-    world.commits[AT] = 2
-    cycles.one(world)
-    cycles.one(world, ahead_ms=DAY_MS)
-    told = [(row["entry"], row["group"]) for row in rows_in(tmp_path) if row["kind"] == "commit"]
-    assert sorted(told) == [
-        (1, "billing"),
-        (1, "search"),
-        (2, "billing"),
-        (3, "billing"),
-        (3, "search"),
-    ]
-    assert [each.cycle["is_whole"] for each in entries_in(tmp_path)] == [True, False, True]
-
-
-def test_a_clock_that_goes_back(tmp_path: Path) -> None:
-    cycles, world = Cycles(str(tmp_path)), World()
-    cycles.one(world)
-    cycles.one(world, ahead_ms=-2 * DAY_MS)
-    cycles.one(world, ahead_ms=-2 * DAY_MS)
-    found = [each.cycle for each in entries_in(tmp_path)]
-    assert cycles.told == []
-    assert [each["entry"] for each in found] == [1, 2, 3]
-    assert found[1]["at"] < found[0]["at"]
-    assert [each["observed_ms"] for each in found] == [None, 5 * MINUTE_MS, 5 * MINUTE_MS]
-    assert [each["is_whole"] for each in found] == [True, True, False]
-    assert [each["day"] for each in found] == ["2026-09-21", "2026-09-19", "2026-09-19"]
-
-
-def test_a_daemon_that_was_down_for_a_day(tmp_path: Path) -> None:
-    world = World(commits={AT: 1})
-    before = Cycles(str(tmp_path))
-    before.one(world)
-    after = Cycles(str(tmp_path))
-    after.one(world, ahead_ms=DAY_MS)
-    first, second = entries_in(tmp_path)
-    assert (second.cycle["entry"], second.cycle["observed_ms"]) == (2, None)
-    assert second.cycle["is_whole"]
-    assert (second.cycle["at"] - first.cycle["at"]).days == 1
-    assert second.commits == {AT: 1}
-
-
 def test_what_two_daemons_write_in_turn_counts_no_time_twice(tmp_path: Path) -> None:
     one, other, world = Cycles(str(tmp_path)), Cycles(str(tmp_path)), World()
     for cycles in (one, one, other, one, one):
         cycles.one(world)
     observed = [each.cycle["observed_ms"] for each in entries_in(tmp_path)]
     assert observed == [None, 5 * MINUTE_MS, None, None, 5 * MINUTE_MS]
-
-
-def test_a_topic_that_is_made_anew_and_one_that_grows(tmp_path: Path) -> None:
-    cycles, world = Cycles(str(tmp_path)), World(commits={AT: 9})
-    cycles.one(world)
-    world.ids, world.commits = {"orders": "id-2"}, {}
-    cycles.one(world)
-    world.partitions["orders", 1] = 3
-    cycles.one(world)
-    del world.partitions["orders", 1]
-    cycles.one(world)
-    found = list(entries_in(tmp_path))
-    ids = [[row["topic_id"] for row in each.partitions.values()] for each in found]
-    assert ids == [["id-1"], ["id-2"], ["id-2", "id-2"], ["id-2"]]
-    assert [each.commits for each in found] == [{AT: 9}, {}, {}, {}]
-    (gone,) = (row for row in rows_in(tmp_path) if row["kind"] == "commit" and row["entry"] == 2)
-    assert (gone["group"], gone["partition"], gone["committed_offset"]) == ("billing", 0, None)
 
 
 def test_what_comes_while_an_entry_is_written_stands_in_the_next(tmp_path: Path) -> None:
@@ -182,14 +114,6 @@ def test_nothing_is_kept_where_it_is_turned_off(tmp_path: Path) -> None:
     cycles = Cycles(str(tmp_path / "history"), enabled=False)
     cycles.one(World())
     assert not (tmp_path / "history").exists()
-
-
-def test_it_is_kept_beside_the_state_by_default(tmp_path: Path) -> None:
-    keeper = HistoryKeeper(settings(tmp_path))
-    keeper.see(World().seen())
-    keeper.keep()
-    assert keeper.finish(30)
-    assert HistoryTable.open(tmp_path / "history").clusters() == {CLUSTER}
 
 
 def test_a_problem_is_told_once_for_each_cause_and_its_end_once(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ class Line:
 
     at_ms: int
     cycle_id: str
-    partitions: set[tuple[str, int]]
+    partitions: dict[tuple[str, int], str]  # the topic's id
     commits: dict[tuple[str, str, int], int]
     states: dict[str, str]
     readers: set[tuple[str, str]]
@@ -87,7 +87,7 @@ class Life:
             Line(
                 at_ms,
                 cycle_id,
-                set(self.world.partitions),
+                {at: self.world.ids[at[0]] for at in self.world.partitions},
                 {key: offset for key, offset in self.world.commits.items() if offset is not None},
                 dict(self.world.states),
                 self.world.known_readers(),
@@ -186,7 +186,8 @@ def compare(life: Life) -> None:
         assert entry.cycle["at"].timestamp() * 1000 == line.at_ms
         assert entry.cycle["is_whole"] == line.is_whole
         assert entry.cycle["observed_ms"] == line.observed_ms
-        assert set(entry.partitions) == line.partitions
+        ids = {at: partition["topic_id"] for at, partition in entry.partitions.items()}
+        assert ids == line.partitions
         assert entry.commits == line.commits
         assert entry.states == {group: SHOWN[state] for group, state in line.states.items()}
         assert entry.readers == line.readers

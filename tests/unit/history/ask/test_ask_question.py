@@ -8,10 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from retentiond.config import Config, ExternalReader, TopicPolicy
+from retentiond.config import ExternalReader, TopicPolicy
 from retentiond.config.pattern import Pattern
 from retentiond.errors import ConfigError
 from retentiond.history.ask.question import POLICY_COLUMNS, TopicQuestion, tried_policy
+from tests.support.builders.gather_worlds import config, entry
 
 IN_FORCE = TopicPolicy(enabled=True, consumed_retention_ms=1000)
 READER = ExternalReader(name="etl", offsets="/etl.json")
@@ -105,13 +106,8 @@ def test_what_a_group_misses_is_a_loss_if_either_policy_counts_it() -> None:
 
 
 def test_only_can_be_tried_by_set() -> None:
-    config = Config.model_validate(
-        {
-            "kafka": {"bootstrap.servers": "fake:9092"},
-            "topics": [{"name": "orders", "retention.commitoffset.enable": True}],
-        }
-    )
-    tried = tried_policy(config, ["orders:groups.only=['bill.*']"]).policy_for("orders")
+    mine = config(entry("orders"))
+    tried = tried_policy(mine, ["orders:groups.only=['bill.*']"]).policy_for("orders")
     assert isinstance(tried, TopicPolicy)
     assert tried.only_groups == "bill.*"
 
@@ -128,10 +124,7 @@ PATTERNS = [
 
 
 def test_a_topic_that_is_switched_off_is_tried_with_the_rest_of_its_entry() -> None:
-    config = Config.model_validate(
-        {"kafka": {"bootstrap.servers": "fake:9092"}, "topics": PATTERNS[:1]}
-    )
-    tried = tried_policy(config, ["stage-1:retention.commitoffset.enable=true"])
+    tried = tried_policy(config(PATTERNS[0]), ["stage-1:retention.commitoffset.enable=true"])
     policy = tried.policy_for("stage-1")
     assert isinstance(policy, TopicPolicy)
     assert policy.consumed_retention_ms == 5 * 3_600_000
@@ -139,29 +132,16 @@ def test_a_topic_that_is_switched_off_is_tried_with_the_rest_of_its_entry() -> N
 
 
 def test_a_topic_that_patterns_treat_differently_is_not_tried_by_a_guess() -> None:
-    config = Config.model_validate(
-        {"kafka": {"bootstrap.servers": "fake:9092"}, "topics": PATTERNS}
-    )
-    assert tried_policy(config, ["stage-1:retention.commitoffset.enable=true"])
+    mine = config(*PATTERNS)
+    assert tried_policy(mine, ["stage-1:retention.commitoffset.enable=true"])
     with pytest.raises(ConfigError, match="several patterns treat the topic differently"):
-        tried_policy(config, ["stage-9:retention.commitoffset.enable=true"])
+        tried_policy(mine, ["stage-9:retention.commitoffset.enable=true"])
 
 
 def test_what_no_file_may_say_is_refused_in_set_too() -> None:
-    config = Config.model_validate(
-        {
-            "kafka": {"bootstrap.servers": "fake:9092"},
-            "topics": [
-                {
-                    "name": "orders",
-                    "retention.commitoffset.enable": True,
-                    "groups": {"required": ["billing"]},
-                }
-            ],
-        }
-    )
+    mine = config(entry("orders", groups={"required": ["billing"]}))
     with pytest.raises(ConfigError, match="billing is required or declared, and does not count"):
-        tried_policy(config, ["orders:groups.exclude=['billing']"])
+        tried_policy(mine, ["orders:groups.exclude=['billing']"])
 
 
 def test_another_login_at_the_same_place_leaves_a_reader_known() -> None:
@@ -191,17 +171,9 @@ def replace_place(reader: ExternalReader) -> ExternalReader:
 
 
 def test_under_pressure_the_pressure_retention_is_tried_where_there_is_one() -> None:
-    enabled = {"retention.commitoffset.enable": True, "retention.commitoffset.hours": 1}
-    pressed = enabled | {"retention.commitoffset.pressure.minutes": 2}
-    config = Config.model_validate(
-        {
-            "kafka": {"bootstrap.servers": "kafka:9092"},
-            "topics": [{"name": "orders", **pressed}, {"name": "views", **enabled}],
-        }
-    )
-    tried = replace(
-        tried_policy(config, ["clicks:retention.commitoffset.ms=9"]), under_pressure=True
-    )
+    pressed = {"retention.commitoffset.pressure.minutes": 2}
+    mine = config(entry("orders", **pressed), entry("views"))
+    tried = replace(tried_policy(mine, ["clicks:retention.commitoffset.ms=9"]), under_pressure=True)
 
     def retention_ms(topic: str) -> int:
         policy = tried.policy_for(topic)
@@ -209,7 +181,7 @@ def test_under_pressure_the_pressure_retention_is_tried_where_there_is_one() -> 
         return policy.consumed_retention_ms
 
     assert (retention_ms("orders"), retention_ms("views")) == (120_000, 3_600_000)
-    sooner = tried_policy(config, ["orders:retention.commitoffset.ms=9"]).policy_for("orders")
+    sooner = tried_policy(mine, ["orders:retention.commitoffset.ms=9"]).policy_for("orders")
     assert isinstance(sooner, TopicPolicy)  # as a configuration may say it
     assert (sooner.consumed_retention_ms, sooner.pressure_retention_ms) == (9, 9)
     assert tried.policy_for("clicks") is None  # `--set` alone enables nothing
