@@ -58,7 +58,6 @@ class Deletable(PartOfKafka):  # type: ignore[misc]  # as said
     described: list[str] = field(default_factory=list)
     asked_at: list[Mapping[TopicPartition, int]] = field(default_factory=list)
     requests: list[Mapping[TopicPartition, Target]] = field(default_factory=list)
-    looks: int = 0
 
     def topic_names(self) -> frozenset[str]:
         return frozenset(self.topics)
@@ -105,7 +104,6 @@ class Deletable(PartOfKafka):  # type: ignore[misc]  # as said
     def look_before_deleting(
         self, partitions: Collection[TopicPartition]
     ) -> Mapping[str, str | Failure]:
-        self.looks += 1
         return {
             at.topic: (found.topic_id or UNKNOWN_ID)
             if isinstance(found, TopicDescription)

@@ -79,3 +79,10 @@ def only(findings: Iterable[Finding]) -> Finding:
     (found,) = (each for each in findings if each.level is not Level.OK)
     assert found.remedy
     return found
+
+
+def told(findings: Iterable[Finding]) -> str:
+    """The one that is not ok, in one line: how bad, about what, its names, sentence and remedy."""
+    found = only(findings)
+    names = ", ".join(found.names)
+    return f"{found.level} {found.subject} [{names}]: {found.sentence}; {found.remedy}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 
@@ -39,11 +39,6 @@ NOTHING_TOLD: dict[str, Operations | Failure] = {}
 ORDERS = config({"name": "orders", "retention.commitoffset.hours": 1})
 
 
-def test_entries_that_match_are_ok() -> None:
-    mine = config({"name": "orders"}, {"pattern": "stage.*"})
-    assert bad(check_entries(mine, frozenset({"orders", "stage.a"}), NOTHING_TOLD)) == []
-
-
 def test_a_pattern_matches_whole_names_and_one_that_matches_none_is_a_warning() -> None:
     mine = config({"name": "orders"}, {"pattern": "stage"})
     found = only(check_entries(mine, frozenset({"orders", "stage.a"}), NOTHING_TOLD))
@@ -54,11 +49,6 @@ def test_an_exact_name_that_does_not_exist_is_a_warning() -> None:
     absent = {"orders": Failure("UNKNOWN_TOPIC_OR_PARTITION", "")}
     found = only(check_entries(ORDERS, frozenset(), absent))
     assert (found.level, found.sentence) == (Level.WARNING, "there is no topic orders")
-
-
-def test_an_exact_name_that_may_not_be_seen_is_not_said_to_be_absent() -> None:
-    denied = {"orders": Failure("TOPIC_AUTHORIZATION_FAILED", "")}
-    assert bad(check_entries(ORDERS, frozenset(), denied)) == []
 
 
 def test_an_entry_that_switches_off_or_excepts_what_does_not_exist_is_a_warning() -> None:
@@ -85,11 +75,6 @@ def test_an_entry_that_switches_off_or_excepts_what_does_not_exist_is_a_warning(
     ]
 
 
-def test_entries_that_say_nothing_need_not_match() -> None:
-    mine = config({"name": "orders"}, {"name": "x", "retention.commitoffset.enable": None})
-    assert bad(check_entries(mine, frozenset({"orders"}), NOTHING_TOLD)) == []
-
-
 def test_a_policy_that_enables_nothing_is_a_warning() -> None:
     mine = config({"name": "orders", "retention.commitoffset.enable": False})
     assert bad(check_entries(mine, frozenset({"orders"}), NOTHING_TOLD)) == [
@@ -111,10 +96,6 @@ def test_topics_that_are_held_for_one_reason_are_one_finding_in_the_guards_words
     assert meant.remedy == "retentiond explain TOPIC says what to do"
     assert (caught.level, caught.subject) == (Level.WARNING, "topic c1")
     assert caught.remedy == "retentiond explain c1 says what to do"
-
-
-def test_unlimited_forced_retention_is_never_exceeded() -> None:
-    assert bad(check_topics([topic("orders", ORDERS, retention_ms=None)], ORDERS)) == []
 
 
 def test_topics_of_streams_are_told_by_their_names() -> None:
@@ -156,9 +137,39 @@ def about_readers(
     return check_readers([orders], evidence(orders, seen, remembered))
 
 
-def test_a_topic_that_a_group_has_committed_on_or_subscribes_to_is_read() -> None:
-    for seen in (listing("a"), listing(reading=("b",))):
-        assert bad(about_readers(ORDERS, seen)) == []
+EXTERNAL = config(
+    {"name": "orders", "groups": {"external": [{"name": "lake", "offsets": "/offsets.json"}]}}
+)
+(LAKE,) = EXTERNAL.entries[0].policy.external_readers
+
+
+REMEMBERED = Remembered(
+    readers=Readers.of({GroupOnTopic("a", "orders"): RememberedReader(GroupKind.CLASSIC, {0: 5})})
+)
+
+REQUIRING = config({"name": "orders", "groups": {"required": ["a"]}})
+
+SILENT = config({"name": "orders"}, {"name": "x", "retention.commitoffset.enable": None})
+
+DENIED = {"orders": Failure("TOPIC_AUTHORIZATION_FAILED", "")}
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        check_entries(config({"pattern": "ord.*"}), frozenset({"orders"}), NOTHING_TOLD),
+        check_entries(SILENT, frozenset({"orders"}), NOTHING_TOLD),  # of x nothing is said
+        check_entries(ORDERS, frozenset(), DENIED),  # it may be there
+        check_topics([topic("orders", ORDERS, retention_ms=None)], ORDERS),
+        about_readers(ORDERS, listing("a")),
+        about_readers(ORDERS, listing(reading=("b",))),
+        about_readers(EXTERNAL, listing()),
+        about_readers(ORDERS, listing(), REMEMBERED),
+        about_readers(REQUIRING, listing(), REMEMBERED),
+    ],
+)
+def test_nothing_is_said_of_what_is_well(found: Iterable[Finding]) -> None:
+    assert bad(found) == []
 
 
 def test_a_topic_that_only_an_excluded_group_reads_is_a_warning() -> None:
@@ -175,18 +186,6 @@ def test_groups_that_read_and_do_not_count_because_of_only_are_a_warning() -> No
         "does not wait for b, which reads it: only groups that match a count (groups.only)"
     )
     assert bad(about_readers(mine, listing("a", "console-1"))) == []
-
-
-def test_an_external_reader_is_one() -> None:
-    external = {"external": [{"name": "spark", "offsets": "/offsets.json"}]}
-    mine = config({"name": "orders", "groups": external})
-    assert bad(about_readers(mine, listing())) == []
-
-
-EXTERNAL = config(
-    {"name": "orders", "groups": {"external": [{"name": "lake", "offsets": "/offsets.json"}]}}
-)
-(LAKE,) = EXTERNAL.entries[0].policy.external_readers
 
 
 LOGS = {TopicPartition("orders", 0): PartitionLog(0, 10, None)}
@@ -265,14 +264,6 @@ def test_wherever_readers_are_said_to_be_there_those_that_commit_nothing_are_sai
     (found,) = about_readers(ORDERS, listing("a"))
     assert found.level is Level.OK
     assert "readers that commit nothing can't be seen" in found.sentence
-
-
-def test_a_group_that_is_remembered_to_read_a_topic_counts() -> None:
-    last = RememberedReader(GroupKind.CLASSIC, {0: 5})
-    remembered = Remembered(readers=Readers.of({GroupOnTopic("a", "orders"): last}))
-    assert bad(about_readers(ORDERS, listing(), remembered)) == []
-    mine = config({"name": "orders", "groups": {"required": ["a"]}})
-    assert bad(about_readers(mine, listing(), remembered)) == []
 
 
 def test_a_required_group_that_has_not_committed_is_named() -> None:
