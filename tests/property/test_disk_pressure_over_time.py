@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 from unittest import mock
 
 import pytest
@@ -24,13 +24,13 @@ from retentiond.cycle import CycleContext, plan_cycle, run_cycle
 from retentiond.disks import broker_disks
 from retentiond.disks.broker_disks import BrokerDisks
 from retentiond.errors import KafkaUnavailable
-from retentiond.gather.groups import LastCoordinators
 from retentiond.kafka.interface import LogDir, LogDirs, Replica
 from retentiond.model import Plan, TopicPartition
-from retentiond.spark.session import SparkSessions
 from retentiond.state.state import State, open_state, read_stored_state
 from tests.property.model.daemon import NoLag
 from tests.support import oracle
+from tests.support.builders import daemons
+from tests.support.builders.gather_worlds import entry
 from tests.support.fakes import FakeCluster
 from tests.support.fakes.world import RECORD_BYTES
 from tests.support.tiers import runs
@@ -246,34 +246,20 @@ class Life:
         )
 
     def _context(self) -> CycleContext:
-        return CycleContext(
-            kafka=self.disk,
-            spark=cast(SparkSessions, None),
-            now=lambda: self.disk.now_ms,
-            elapsed=lambda: self.disk.now_ms / 1000,
-            stop=NoWaits(),
-            coordinators=LastCoordinators(),
-            disks=self.disks,
-            lag=NoLag(),
-        )
+        return daemons.cycle_context(self.disk, stop=NoWaits(), disks=self.disks, lag=NoLag())
 
 
 def config(state_dir: Path) -> Config:
-    return Config.model_validate(
-        {
-            "kafka": {"bootstrap.servers": "fake:9092"},
-            "state_dir": str(state_dir),
-            "dry_run": False,
-            "disk_pressure": {"below_free": f"{BELOW:.0%}", "until_free": f"{UNTIL:.0%}"},
-            "topics": [
-                {
-                    "name": "orders",
-                    "retention.commitoffset.enable": True,
-                    "retention.commitoffset.ms": NORMAL_MS,
-                    "retention.commitoffset.pressure.ms": PRESSURE_MS,
-                }
-            ],
-        }
+    rule = {
+        "retention.commitoffset.ms": NORMAL_MS,
+        "retention.commitoffset.pressure.ms": PRESSURE_MS,
+    }
+    return daemons.settings(
+        state_dir,
+        schedule={},
+        dry_run=False,
+        disk_pressure={"below_free": f"{BELOW:.0%}", "until_free": f"{UNTIL:.0%}"},
+        topics=[entry("orders", **rule)],
     )
 
 

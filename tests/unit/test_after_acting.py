@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -21,15 +21,13 @@ from retentiond.disks.log_dirs import DiskReading, LogDirCapacity, LogDirKey
 from retentiond.disks.stuck import Stuck
 from retentiond.errors import StateError
 from retentiond.formatting import rfc3339
-from retentiond.gather.groups import LastCoordinators
 from retentiond.kafka.interface import LogDir, LogDirs, Replica
 from retentiond.model import Failure, Plan, TopicPartition
-from retentiond.spark.session import SparkSessions
 from retentiond.state.audit_records import read_deletions
 from retentiond.state.state import KEPT_NAME, KeptFile, open_state, read_kept, read_stored_state
 from retentiond.tell.report import CycleReport
 from tests.faults import plain_plan
-from tests.support.builders.daemons import settings
+from tests.support.builders.daemons import cycle_context, settings
 from tests.support.builders.gather_worlds import entry
 from tests.support.fakes import FakeCluster
 
@@ -90,16 +88,7 @@ class Run:
         ]
 
     def _context(self) -> CycleContext:
-        now_ms = self.kafka.now_ms
-        return CycleContext(
-            kafka=self.kafka,
-            spark=cast(SparkSessions, None),
-            now=lambda: now_ms,
-            elapsed=lambda: now_ms / 1000,
-            stop=self.stop,
-            coordinators=LastCoordinators(),
-            disks=self.disks,
-        )
+        return cycle_context(self.kafka, stop=self.stop, disks=self.disks)
 
 
 @pytest.fixture

@@ -18,21 +18,17 @@ from retentiond import cycle
 from retentiond.act import carry_out, guard, slices
 from retentiond.act.evidence import Evidence
 from retentiond.act.guard import arranged
-from retentiond.act.request import Requester
 from retentiond.clock import Uptime, seconds_since_boot
-from retentiond.config import Config
 from retentiond.cycle import CycleContext, run_cycle
 from retentiond.disks import broker_disks
 from retentiond.engine import Engine
 from retentiond.errors import KafkaUnavailable, OtherCluster, StateError
 from retentiond.formatting import HOUR_MS
-from retentiond.gather.groups import LastCoordinators
 from retentiond.kafka.interface import ListedGroup, TopicConfig
 from retentiond.kafka.offsets.by_time import AGE_IS_HIDDEN
 from retentiond.memory.readers import GroupOnTopic
 from retentiond.model import Commit, Failure, Outcome, PlanRow, Reason, TopicPartition, Verdict
 from retentiond.snapshot import Snapshot
-from retentiond.spark.session import SparkSessions
 from retentiond.state.audit import Audit
 from retentiond.state.audit_file import AUDIT_NAME
 from retentiond.state.audit_records import CycleRecord, read_deletions
@@ -43,7 +39,7 @@ from retentiond.tell.report import CycleReport, figures
 from tests.faults import plain_plan
 from tests.support import oracle
 from tests.support.audited import read_cycles
-from tests.support.builders.daemons import settings
+from tests.support.builders.daemons import cycle_context, settings
 from tests.support.fakes import FakeCluster
 from tests.support.fakes.world import OFFSETS_TOPIC
 
@@ -105,19 +101,19 @@ def run(
     if pressure_ms is not None:
         rule["retention.commitoffset.pressure.ms"] = pressure_ms
         pressure = {"disk_pressure": {"below_free": "50%", "until_free": "60%"}}
-    config = Config.model_validate(
-        {
-            **pressure,
-            "kafka": {"bootstrap.servers": "fake:9092"},
-            "state_dir": str(folder / "state"),
-            "dry_run": dry_run,
-            "limits": limits or {},
-            "topics": [
+    config = settings(
+        folder / "state",
+        **pressure,
+        schedule={},
+        dry_run=dry_run,
+        limits=limits or {},
+        topics=[
+            *(
                 {"name": name, **rule, "dry_run": name in trials}
                 for name in ("orders", "views", "zones", "zulu")
-            ]
-            + [{"pattern": "(stage|orders)[.].*", **rule}],
-        }
+            ),
+            {"pattern": "(stage|orders)[.].*", **rule},
+        ],
     )
     elapsed = elapsed or (lambda: kafka.now_ms / 1000)
     began_ms, began_s = kafka.now_ms, elapsed()
@@ -127,12 +123,10 @@ def run(
         passed_ms = round(1000 * (elapsed() - began_s))
         return began_ms + passed_ms + getattr(kafka, "host_ahead_ms", 0)
 
-    context = CycleContext(
-        kafka=kafka,
-        spark=cast(SparkSessions, None),
+    context = cycle_context(
+        kafka,
         now=now,
         stop=stop or threading.Event(),
-        coordinators=LastCoordinators(),
         elapsed=elapsed,
         deleting=deleting or threading.Event(),
     )
@@ -858,8 +852,11 @@ def test_a_bug_amid_a_request_leaves_its_outcome_unknown(
 ) -> None:
     by_slices(monkeypatch)
     with_topic(kafka, "views")
-    bug = partial(monkeypatch.setattr, Requester, "_ask", lambda *_: raise_(Broken("a bug")))
-    kafka.at_listing[3] = bug
+
+    def no_offset(cutoffs: Mapping[TopicPartition, int], **_: object) -> Any:
+        return dict.fromkeys(cutoffs, "no offset")
+
+    kafka.at_listing[3] = lambda: monkeypatch.setattr(kafka, "delete_records", no_offset)
     report = run(kafka, tmp_path)
     outcomes = {at.topic: each.outcome for at, each in report.outcomes.items()}
     assert outcomes == {"orders": Outcome.DELETED, "views": Outcome.UNKNOWN}

@@ -11,9 +11,10 @@ from retentiond.history.keeper import HistoryKeeper
 from retentiond.history.table import HistoryTable
 from retentiond.tell import logs
 from retentiond.tell.report import CycleReport
-from tests.support.builders.daemons import Bench, Step, live, settings, until
+from tests.support.builders.daemons import Bench, Step, live, settings
 from tests.support.builders.histories import CLUSTER, START_MS, World, entries_in
 from tests.support.builders.reports import report
+from tests.support.waiting import eventually
 
 
 def cycle(bench: Bench, at_ms: int = START_MS) -> Step:
@@ -33,8 +34,8 @@ def written(folder: Path) -> bool:
 def test_a_cycle_leaves_an_entry_in_a_dry_run_too(tmp_path: Path) -> None:
     def play(bench: Bench) -> None:
         bench.tick(cycle(bench))
-        until(lambda: written(tmp_path / "history"))
-        until(lambda: "retentiond_history_bytes " in bench.get("/metrics").text)
+        eventually(lambda: written(tmp_path / "history"))
+        eventually(lambda: "retentiond_history_bytes " in bench.get("/metrics").text)
 
     live(play, settings(tmp_path, history={}))
     (entry,) = entries_in(tmp_path / "history")
@@ -49,7 +50,7 @@ def test_without_a_history_nobody_waits_for_its_next_entry(tmp_path: Path) -> No
 
     def play(bench: Bench) -> None:
         bench.tick(cycle(bench))
-        until(lambda: size in metrics(bench))
+        eventually(lambda: size in metrics(bench))
         assert name in metrics(bench)
         bench.reload(settings(tmp_path, history={"enabled": False}))
         bench.tick(cycle(bench, START_MS + 1))
@@ -70,7 +71,7 @@ def test_what_is_wrong_is_in_the_detail_of_readiness_and_changes_nothing_else(
         for number in range(3):
             bench.tick(cycle(bench, START_MS + number))
             told = f"retentiond_history_failures_total {number + 1}"
-            until(lambda told=told: told in metrics(bench))  # type: ignore[misc] # mypy's own limit
+            eventually(lambda told=told: told in metrics(bench))  # type: ignore[misc] # mypy's own limit
         answer = bench.get("/readyz")
         assert answer.status_code == 200
         assert answer.text.startswith("ready; the history in ")
@@ -90,7 +91,7 @@ def metrics(bench: Bench) -> str:
 def test_a_reload_moves_the_history_and_begins_it_anew_there(tmp_path: Path) -> None:
     def play(bench: Bench) -> None:
         bench.tick(cycle(bench))
-        until(lambda: written(tmp_path / "history"))
+        eventually(lambda: written(tmp_path / "history"))
         other = {"path": str(tmp_path / "other"), "interval": "1s"}
         bench.reload(settings(tmp_path, history=other))
         bench.tick(cycle(bench, START_MS + 1))
@@ -99,7 +100,7 @@ def test_a_reload_moves_the_history_and_begins_it_anew_there(tmp_path: Path) -> 
             bench.tick(cycle(bench, START_MS + 2))
             return written(tmp_path / "other")
 
-        until(is_kept)
+        eventually(is_kept)
 
     live(play, settings(tmp_path, history={}))
     assert len(list(entries_in(tmp_path / "history"))) == 1

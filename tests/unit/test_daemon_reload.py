@@ -19,17 +19,17 @@ OTHER_TOPIC = settings(topics=[{"name": "payments", "retention.commitoffset.enab
 OTHER_KAFKA = settings(kafka={"bootstrap.servers": "elsewhere:9092"})
 
 
-def test_a_good_file_is_in_force_from_the_next_cycle_on() -> None:
+def test_a_good_file_is_in_force_from_the_next_cycle_on_with_the_clients_of_its_cluster() -> None:
     def play(bench: Bench) -> None:
         bench.tick()
         bench.reload(OTHER_TOPIC)
         bench.tick()
+        assert not bench.engines[0].closed
 
     bench = live(play)
-    assert [config.topics[0].name for config in bench.engines[0].configs_used] == [
-        "orders",
-        "payments",
-    ]
+    (engine,) = bench.engines
+    assert [config.topics[0].name for config in engine.configs_used] == ["orders", "payments"]
+    assert bench.events(logs.CONFIG_NEEDS_RESTART) == []
 
 
 def test_what_was_reloaded_is_one_line(tmp_path: Path) -> None:
@@ -228,15 +228,6 @@ def test_a_file_given_while_the_state_was_gone_is_adopted_once_it_is_back() -> N
     assert live(play).engines[0].configs_used[-1] == OTHER_TOPIC
 
 
-def test_the_same_cluster_keeps_its_clients_and_its_session() -> None:
-    def play(bench: Bench) -> None:
-        bench.reload(OTHER_TOPIC)
-        bench.tick()
-        assert not bench.engines[0].closed
-
-    assert len(live(play).engines) == 1
-
-
 def test_another_cluster_gets_new_clients_and_the_old_ones_are_closed() -> None:
     def play(bench: Bench) -> None:
         bench.reload(OTHER_KAFKA)
@@ -351,11 +342,6 @@ def test_settings_that_are_read_at_the_start_only_are_named() -> None:
             "settings": ["state_dir", "http"],
         }
     ]
-
-
-def test_a_file_that_changed_nothing_of_that_needs_no_restart() -> None:
-    bench = live(lambda bench: bench.reload(OTHER_TOPIC))
-    assert bench.events(logs.CONFIG_NEEDS_RESTART) == []
 
 
 def test_a_reload_ends_no_back_off_report() -> None:

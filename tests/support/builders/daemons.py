@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
@@ -18,9 +19,10 @@ from structlog.typing import EventDict
 
 from retentiond.config import Config
 from retentiond.config.files import ConfigFiles
-from retentiond.cycle import CycleEnd
+from retentiond.cycle import CycleContext, CycleEnd
 from retentiond.daemon import Daemon
 from retentiond.errors import ConfigError
+from retentiond.gather.groups import LastCoordinators
 from retentiond.model import DeletionOutcome
 from retentiond.reload import Reading
 from retentiond.schedule import EveryInterval
@@ -29,6 +31,8 @@ from retentiond.tell import logs
 from retentiond.tell.report import CycleReport
 from tests.support.builders.histories import World
 from tests.support.builders.reports import report
+from tests.support.fakes import FakeCluster
+from tests.support.waiting import eventually
 
 Step = Callable[[], CycleReport]
 
@@ -46,6 +50,19 @@ def settings(state_dir: Path = Path("/nowhere"), **changes: Any) -> Config:
             **changes,
         }
     )
+
+
+def cycle_context(kafka: FakeCluster, **changes: Any) -> CycleContext:
+    """A cycle's on a cluster in memory, by its clock and without Spark."""
+    made = CycleContext(
+        kafka=kafka,
+        spark=cast(Any, None),
+        now=lambda: kafka.now_ms,
+        stop=threading.Event(),
+        coordinators=LastCoordinators(),
+        elapsed=lambda: kafka.now_ms / 1000,
+    )
+    return replace(made, **changes)
 
 
 class FakeEngine:
@@ -191,14 +208,14 @@ class Bench:
         self.file = file
         told = len(self._reloads())
         os.kill(os.getpid(), signal.SIGHUP)
-        until(lambda: len(self._reloads()) > told)
+        eventually(lambda: len(self._reloads()) > told)
 
     def get(self, path: str) -> httpx.Response:
         return httpx.get(f"http://127.0.0.1:{self.port}{path}")
 
     @property
     def port(self) -> int:
-        until(lambda: self.events(logs.STARTED) != [])
+        eventually(lambda: self.events(logs.STARTED) != [])
         port: int = self.events(logs.STARTED)[0]["port"]
         return port
 
@@ -237,13 +254,6 @@ def live(
     """A daemon's start, the play beside it, and its end by a signal."""
     with signals_as_they_were():
         return Bench(config or settings(), play, end)
-
-
-def until(condition: Callable[[], bool], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds:g} s"
-        time.sleep(0.002)
 
 
 @contextmanager
