@@ -98,6 +98,22 @@ class RealDriver:
     ) -> None:
         self.broker.create_topic(name, partitions, config)
 
+    def filled_topic(
+        self,
+        name: str,
+        committed: Mapping[str, int] | None = None,
+        partitions: int = 1,
+        config: Mapping[str, str] | None = None,
+    ) -> str:
+        """A topic with ten records of now in each partition, of which each of those groups has
+        read so many."""
+        self.create_topic(name, partitions, config)
+        for partition in range(partitions):
+            self.produce(name, [self.now_ms] * 10, partition)
+        for group, offset in (committed or {}).items():
+            self.commit(group, {(name, partition): offset for partition in range(partitions)})
+        return name
+
     def delete_topic(self, name: str) -> None:
         self._admin.delete_topics([name])[name].result(TIMEOUT_S)
         eventually(lambda: self._can_be_created(name))
@@ -111,10 +127,16 @@ class RealDriver:
             return False
         return True
 
-    def produce(self, topic: str, timestamps_ms: Sequence[int], partition: int = 0) -> None:
+    def produce(
+        self,
+        topic: str,
+        timestamps_ms: Sequence[int],
+        partition: int = 0,
+        value: bytes = b"value",
+    ) -> None:
         for timestamp_ms in timestamps_ms:
             self._producer.produce(
-                topic, b"value", b"key", partition=partition, timestamp=timestamp_ms
+                topic, value, b"key", partition=partition, timestamp=timestamp_ms
             )
             unsent = self._producer.flush(TIMEOUT_S)  # so each record is a batch of its own
             if unsent:

@@ -14,7 +14,7 @@ from retentiond.model import Outcome
 from retentiond.state.audit_records import DeletionRecord, read_deletions
 from tests.contract.real import RealDriver
 from tests.faults.held import Held, log_start_if_led
-from tests.support.brokers.command import consumed, settings, write
+from tests.support.brokers.command import configure
 from tests.support.tiers import OwnKafka
 from tests.support.waiting import eventually
 
@@ -36,16 +36,8 @@ def driver(own_kafka: OwnKafka) -> Iterator[RealDriver]:
 def folder(driver: RealDriver, topic_name: str, tmp_path: Path) -> Iterator[Path]:
     """With a configuration to delete seven of a topic's ten records; the broker goes on after, and
     leads the topic again before the next test asks it for one."""
-    driver.create_topic(topic_name)
-    driver.produce(topic_name, [driver.now_ms] * 10)
-    driver.commit(f"readers-of-{topic_name}", {(topic_name, 0): COMMITTED})
-    document = settings(
-        driver.broker.bootstrap_servers,
-        tmp_path / "state",
-        dry_run=False,
-        topics=[consumed(topic_name)],
-    )
-    write(tmp_path / "retentiond.yaml", document)
+    driver.filled_topic(topic_name, {f"readers-of-{topic_name}": COMMITTED})
+    configure(tmp_path, driver.broker.bootstrap_servers, topic_name, dry_run=False)
     yield tmp_path
     driver.broker.nodes[0].resume()
     _await_leader(driver, topic_name)

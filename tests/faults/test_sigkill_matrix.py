@@ -6,27 +6,22 @@ read is gone, and the next run takes up where the last one ended.
 
 from __future__ import annotations
 
-import json
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from devkit.embedded import EmbeddedKafka
 from retentiond.model import Outcome
 from retentiond.state.audit_records import DeletionRecord, read_deletions
 from tests.contract.real import RealDriver
 from tests.faults.held import Held, log_start
 from tests.faults.hold_at import STEPS
-from tests.support.brokers.command import consumed, settings, write
+from tests.support.brokers.command import configure
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.broker
-
-RECORDS = 10
 
 COMMITTED = 7
 
@@ -49,26 +44,11 @@ NOTHING_ON_DISK = STEP_NAMES[: STEP_NAMES.index("after the intents are written")
 NOTHING_REQUESTED = STEP_NAMES[: STEP_NAMES.index("while the request is under way")]
 
 
-@pytest.fixture(scope="module")
-def driver(kafka: EmbeddedKafka) -> Iterator[RealDriver]:
-    with closing(RealDriver(kafka)) as driver:
-        yield driver
-
-
 @pytest.fixture
 def topic(driver: RealDriver, tmp_path: Path, topic_name: str) -> str:
     """Ten records of which seven are read, and a configuration to delete those."""
-    driver.create_topic(topic_name)
-    driver.produce(topic_name, [driver.now_ms] * RECORDS)
-    driver.commit(f"readers-of-{topic_name}", {(topic_name, 0): COMMITTED})
-    document = settings(
-        driver.broker.bootstrap_servers,
-        tmp_path / "state",
-        dry_run=False,
-        topics=[consumed(topic_name)],
-    )
-    write(tmp_path / "retentiond.yaml", document)
-    return topic_name
+    configure(tmp_path, driver.broker.bootstrap_servers, topic_name, dry_run=False)
+    return driver.filled_topic(topic_name, {f"readers-of-{topic_name}": COMMITTED})
 
 
 def kill_at(step: str, driver: RealDriver, topic: str, folder: Path) -> None:
@@ -160,8 +140,8 @@ def test_killed_while_old_records_go_it_has_all_of_them_or_the_open_ones(
     """Of a log that is kept for a second, which each start takes longer than."""
     kill_at("before the request", driver, topic, tmp_path)
     run_to_the_end(tmp_path)
-    config = json.loads((tmp_path / "retentiond.yaml").read_text())
-    write(tmp_path / "retentiond.yaml", {**config, "audit": {"keep": "1s"}})
+    servers = driver.broker.bootstrap_servers
+    configure(tmp_path, servers, topic, dry_run=False, audit={"keep": "1s"})
     open_cycle, done_cycle = (each.cycle_id for each in audited(tmp_path))
     with closing(sqlite3.connect(tmp_path / "state" / "audit.db")) as log, log:
         log.execute("UPDATE deletions SET cutoff = 9 WHERE outcome = 'unknown'")  # as if asked for

@@ -11,6 +11,7 @@ import pytest
 from devkit.embedded import EmbeddedKafka
 from tests.contract.real import RealDriver
 from tests.support.brokers.deleting import Bench
+from tests.support.brokers.guarded import Guarded, guarded_kafka
 from tests.support.brokers.secured import Secured, secured_kafka
 
 
@@ -33,7 +34,13 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     the group ``billing`` has read."""
     with secured_kafka(tmp_path_factory.mktemp("secured")) as made:
         with closing(RealDriver(made.kafka, made.kafka.internal_servers)) as driver:
-            driver.create_topic("orders")
-            driver.produce("orders", [driver.now_ms] * 10)
-            driver.commit("billing", {("orders", 0): 7})
+            driver.filled_topic("orders", {"billing": 7})
+        yield made
+
+
+@pytest.fixture(scope="session")
+def guarded() -> Iterator[Guarded]:
+    """Shared: it grants what a test asks for, and a test deletes its groups: one that can't be read
+    would hold the next one's topic."""
+    with guarded_kafka() as made:
         yield made

@@ -29,7 +29,7 @@ from tests.unit.config.files import HASH
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.thorough("Helm")]
 
-TOPIC, CONSUMED = "orders", 7
+CONSUMED = 7
 
 START_S = 120.0
 """What the start-up probe gives it."""
@@ -105,11 +105,7 @@ def namespaces() -> None:
 @pytest.fixture(scope="module")
 def topic(driver: RealDriver) -> str:
     """Ten records, seven of which its group has read."""
-    name = f"{TOPIC}-of-a-pod"
-    driver.create_topic(name)
-    driver.produce(name, [driver.now_ms] * 10)
-    driver.commit("of-a-pod", {(name, 0): CONSUMED})
-    return name
+    return driver.filled_topic("orders-of-a-pod", {"of-a-pod": CONSUMED})
 
 
 @pytest.fixture(scope="module")
@@ -207,10 +203,7 @@ def test_the_gates_to_production_open_in_the_running_pod(
 ) -> None:
     """From the emergency stop to no limits: neither stops the pod nor starts another daemon."""
     topic = "gates-of-a-pod"
-    driver.create_topic(topic, 2)
-    for partition in range(2):
-        driver.produce(topic, [driver.now_ms] * 10, partition)
-    driver.commit("of-gates", {(topic, partition): CONSUMED for partition in range(2)})
+    driver.filled_topic(topic, {"of-gates": CONSUMED}, partitions=2)
     config = {
         "kafka": {"bootstrap.servers": driver.broker.bootstrap_servers},
         "schedule": {"interval": "1s"},

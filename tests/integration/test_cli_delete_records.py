@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import resource
-import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -28,7 +27,7 @@ def test_it_moves_the_same_log_starts_as_kafkas_own_tool(
         bench = Bench(driver, tmp_path)
         ours, theirs = f"{topic_name}-ours", f"{topic_name}-theirs"
         for name in (ours, theirs):
-            bench.topic(name, len(offsets))
+            bench.driver.filled_topic(name, partitions=len(offsets))
         for wanted in (offsets, [2, 2, 2, 2, 7]):
             file = bench.file(*((theirs, *each) for each in enumerate(wanted)))
             tools.run(
@@ -45,7 +44,7 @@ def test_it_moves_the_same_log_starts_as_kafkas_own_tool(
 def test_each_partition_is_a_line_and_stands_in_the_audit_log_and_a_failed_one_ends_it_with_1(
     bench: Bench, topic_name: str
 ) -> None:
-    name = bench.topic(topic_name, 4)
+    name = bench.driver.filled_topic(topic_name, partitions=4)
     wanted = [(name, 0, 3), (name, 1, -1), (name, 2, 0), (name, 3, RECORDS + 1)]
     done = bench.delete(*wanted)
     assert (done.code, done.err) == (1, "")
@@ -76,35 +75,6 @@ def test_each_partition_is_a_line_and_stands_in_the_audit_log_and_a_failed_one_e
     assert failed["outcome"] == "failed"
     assert failed["error"].startswith("OFFSET_OUT_OF_RANGE")
     assert bench.state_dir.stat().st_mode & 0o777 == 0o700
-
-
-def test_unknown_partitions_are_known_within_5_s_and_the_good_ones_are_done(
-    bench: Bench, topic_name: str
-) -> None:
-    name = bench.topic(topic_name, 2)
-    unknown = f"{topic_name}-unknown"
-    started = time.monotonic()
-    done = bench.delete((unknown, 0, 1), (name, 1, 5), (name, 7, 5), (f"{name}\0x", 0, 5))
-    assert time.monotonic() - started < 5
-    assert done.code == 1
-    lines = done.out.splitlines()
-    assert "error: UNKNOWN_TOPIC_OR_PARTITION: there is no such topic" in lines[0]
-    assert lines[1].endswith("low watermark 5")
-    assert "error: UNKNOWN_TOPIC_OR_PARTITION: the topic has 2 partitions, from 0 to 1" in lines[2]
-    assert "error: INVALID_TOPIC_EXCEPTION: no topic can have this name" in lines[3]
-    assert bench.log_starts(name, 2) == [0, 5]
-    assert unknown not in bench.driver.kafka.topic_names()
-
-
-def test_a_thousand_partitions_are_one_request(bench: Bench, topic_name: str) -> None:
-    name = f"{topic_name}-wide"
-    bench.driver.create_topic(name, 1000)
-    done = bench.delete(*((name, partition, 0) for partition in range(1000)))
-    assert (done.code, done.err) == (0, "")
-    lines = done.out.splitlines()
-    assert sum("low watermark 0" in line for line in lines) == 1000
-    assert lines[-1] == "1,000 partitions done, 0 failed, 0 left out"
-    assert len(tuple(actions_in(bench.state_dir))) == 2
 
 
 @pytest.mark.thorough("a comparison of processor times")
@@ -138,7 +108,7 @@ def _processor_seconds(call: Callable[[], None]) -> float:
 
 
 def test_json_is_one_object_with_a_row_for_each_partition(bench: Bench, topic_name: str) -> None:
-    name = bench.topic(topic_name, 2)
+    name = bench.driver.filled_topic(topic_name, partitions=2)
     done, rows = bench.rows("--offset-json-file", bench.file((name, 0, -1), (name, 9, 4)))
     assert (done.code, done.err) == (1, "")
     assert rows[0] == {
@@ -159,7 +129,7 @@ def test_json_is_one_object_with_a_row_for_each_partition(bench: Bench, topic_na
 
 
 def test_a_dry_run_counts_records_and_leaves_no_trace(bench: Bench, topic_name: str) -> None:
-    name = bench.topic(topic_name, 3)
+    name = bench.driver.filled_topic(topic_name, partitions=3)
     file = bench.file((name, 0, 3), (name, 1, -1))
     done = bench.run("--offset-json-file", file, "--dry-run")
     assert (done.code, done.err) == (0, "")
@@ -177,7 +147,7 @@ def test_a_dry_run_counts_records_and_leaves_no_trace(bench: Bench, topic_name: 
 def test_without_an_audit_log_nothing_is_deleted(
     bench: Bench, topic_name: str, damage: str
 ) -> None:
-    name = bench.topic(topic_name)
+    name = bench.driver.filled_topic(topic_name)
     if damage == "damaged":
         bench.state_dir.mkdir()
         (bench.state_dir / "audit.db").write_bytes(b"no database" * 100)

@@ -36,37 +36,23 @@ def test_records_older_than_a_time_go_and_younger_ones_stay(bench: Bench, topic_
     assert bench.log_starts(name, 3) == [4, 10, 0]
 
 
-@pytest.mark.parametrize("zone", ["", "+00:00", "Z"])
-def test_a_time_without_a_zone_is_utc(bench: Bench, topic_name: str, zone: str) -> None:
+def test_a_time_without_a_zone_is_utc(bench: Bench, topic_name: str) -> None:
     name = aged(bench, topic_name)
     hour_ago = datetime.fromtimestamp((bench.driver.now_ms - HOUR_MS) / 1000, UTC)
-    at = hour_ago.strftime("%Y-%m-%dT%H:%M:%S.000") + zone
-    done, rows = bench.rows("--topic", name, "--to-datetime", at, "--dry-run")
-    assert done.code == 0
-    assert [(row["offset"], row["records"]) for row in rows] == [(4, 4), (10, 10), (None, 0)]
-    assert bench.log_starts(name, 3) == [0, 0, 0]
-
-
-def test_the_smallest_commit_of_the_groups_counts(bench: Bench, topic_name: str) -> None:
-    name = bench.topic(topic_name, 3)
-    billing, search = f"{topic_name}-billing", f"{topic_name}-search"
-    bench.driver.commit(billing, {(name, 0): 7, (name, 1): 5, (name, 2): 9})
-    bench.driver.commit(search, {(name, 0): 4, (name, 1): 0})
-    done = bench.run("--to-committed", billing, search, "--topic", name, "--yes")
-    assert (done.code, done.err) == (0, "")
-    assert done.out.splitlines() == [
-        f"{name}-0  low watermark 4",
-        f"{name}-1  left out: nothing to delete: it begins at 0, and 0 is the bound",
-        f"{name}-2  left out: group '{search}': it has no commit here",
-        "1 partition done, 0 failed, 2 left out",
-    ]
-    assert bench.log_starts(name, 3) == [4, 0, 0]
+    for zone in ("", "+00:00", "Z"):
+        at = hour_ago.strftime("%Y-%m-%dT%H:%M:%S.000") + zone
+        done, rows = bench.rows("--topic", name, "--to-datetime", at, "--dry-run")
+        assert done.code == 0
+        assert [(row["offset"], row["records"]) for row in rows] == [(4, 4), (10, 10), (None, 0)]
 
 
 def test_without_a_topic_it_is_those_that_the_groups_have_commits_on(
     bench: Bench, topic_name: str
 ) -> None:
-    one, two = bench.topic(f"{topic_name}-1"), bench.topic(f"{topic_name}-2")
+    one, two = (
+        bench.driver.filled_topic(f"{topic_name}-1"),
+        bench.driver.filled_topic(f"{topic_name}-2"),
+    )
     bench.driver.commit(topic_name, {(one, 0): 7, (two, 0): 8})
     done, rows = bench.rows("--to-committed", topic_name, "--dry-run")
     assert done.code == 0

@@ -38,7 +38,7 @@ def test_what_a_group_does_meanwhile(  # noqa: PLR0917  # the columns of a table
     log_start: int,
     said: str,
 ) -> None:
-    name = bench.topic(topic_name)
+    name = bench.driver.filled_topic(topic_name)
     bench.driver.commit(topic_name, {(name, 0): committed})
 
     def happens() -> None:
@@ -59,7 +59,7 @@ def test_what_a_group_does_meanwhile(  # noqa: PLR0917  # the columns of a table
 
 
 def test_the_high_watermark_is_the_one_that_was_shown(bench: Bench, topic_name: str) -> None:
-    name = bench.topic(topic_name)
+    name = bench.driver.filled_topic(topic_name)
     code, shown = bench.on_a_terminal(
         *("--offset-json-file", bench.file((name, 0, -1))),
         answers=["y"],
@@ -73,11 +73,11 @@ def test_the_high_watermark_is_the_one_that_was_shown(bench: Bench, topic_name: 
 def test_a_topic_that_is_made_anew_meanwhile_is_asked_for_anew(
     bench: Bench, topic_name: str
 ) -> None:
-    name = bench.topic(topic_name)
+    name = bench.driver.filled_topic(topic_name)
 
     def make_anew() -> None:
         bench.driver.delete_topic(name)
-        bench.topic(name)
+        bench.driver.filled_topic(name)
 
     code, shown = bench.on_a_terminal(
         *("--offset-json-file", bench.file((name, 0, 3))), answers=["y", "n"], meanwhile=make_anew
@@ -87,7 +87,7 @@ def test_a_topic_that_is_made_anew_meanwhile_is_asked_for_anew(
 
 
 def test_a_pause_that_begins_meanwhile_counts(bench: Bench, topic_name: str) -> None:
-    name = bench.topic(topic_name)
+    name = bench.driver.filled_topic(topic_name)
     bench.state_dir.mkdir()
     code, shown = bench.on_a_terminal(
         *("--offset-json-file", bench.file((name, 0, 3))),
@@ -97,21 +97,3 @@ def test_a_pause_that_begins_meanwhile_counts(bench: Bench, topic_name: str) -> 
     assert code == 2
     assert "nothing is deleted: " in shown
     assert bench.log_starts(name) == [0]
-
-
-@pytest.mark.parametrize("how", [("--dry-run",), ("--yes",)])
-def test_a_group_beyond_the_end_or_without_commits_on_the_topic_is_a_failure(
-    bench: Bench, topic_name: str, how: tuple[str, ...]
-) -> None:
-    one, two = bench.topic(f"{topic_name}-1"), bench.topic(f"{topic_name}-2")
-    beyond, elsewhere = f"{topic_name}-beyond", f"{topic_name}-elsewhere"
-    bench.driver.commit(beyond, {(one, 0): 5000})
-    bench.driver.commit(elsewhere, {(two, 0): 5})
-    for group, said in (
-        (beyond, "its commit 5000 is beyond the high watermark 10"),
-        (elsewhere, "it has no commit on this topic"),
-    ):
-        done = bench.run("--topic", one, "--to-committed", group, *how)
-        assert done.code == 1, done
-        assert f"{one}-0  error: group '{group}': {said}" in done.out
-    assert bench.log_starts(one) == [0]

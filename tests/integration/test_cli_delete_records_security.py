@@ -55,7 +55,7 @@ def test_kafkas_own_tool_and_retentiond_take_the_same_file(
     certificate: Path,
     mechanism: str,
 ) -> None:
-    name = bench.topic(topic_name)
+    name = bench.driver.filled_topic(topic_name)
     config = properties(bench.folder, mechanism, f"ssl.truststore.location={certificate}")
     with_config = ("--command-config", str(config))
     file = str(bench.file((name, 0, 3)))
@@ -75,7 +75,7 @@ def test_certificates_may_stand_in_the_properties(
     certificate: Path,
     end_of_line: str,
 ) -> None:
-    name = bench.topic(topic_name)
+    name = bench.driver.filled_topic(topic_name)
     pem = end_of_line.join(certificate.read_text().split("\n"))
     config = properties(bench.folder, "PLAIN", f"ssl.truststore.certificates={pem}")
     file = bench.file((name, 0, 5))
@@ -89,7 +89,7 @@ def test_commits_are_read_with_the_same_file(
     topic_name: str,
     certificate: Path,
 ) -> None:
-    name = bench.topic(topic_name)
+    name = bench.driver.filled_topic(topic_name)
     bench.driver.commit(topic_name, {(name, 0): 4})
     config = properties(bench.folder, "SCRAM-SHA-512", f"ssl.truststore.location={certificate}")
     done = bench.run("--to-committed", topic_name, "--yes", "--command-config", config)
@@ -102,7 +102,7 @@ def test_a_wrong_password_is_one_sentence_that_says_so_and_nothing_is_deleted(
     topic_name: str,
     certificate: Path,
 ) -> None:
-    name = bench.topic(topic_name)
+    name = bench.driver.filled_topic(topic_name)
     config = properties(bench.folder, "PLAIN", f"ssl.truststore.location={certificate}")
     config.write_text(config.read_text().replace(PASSWORD, "wrong"))
     file = bench.file((name, 0, 5))

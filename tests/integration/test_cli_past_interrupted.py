@@ -74,7 +74,6 @@ def is_at_work(process: psutil.Process) -> bool:
 @pytest.mark.parametrize(
     "command",
     [
-        ("simulate", *SINCE),
         ("recommend", *SINCE, "--write-config", "tried.yaml"),
         ("report", *SINCE, "--output", "html", "--file", "report.html"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -10,57 +11,24 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from confluent_kafka import IsolationLevel
-from confluent_kafka import TopicPartition as ConfluentPartition
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    OffsetSpec,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AclOperation, AclPermissionType, ResourceType
 
 from retentiond.state.state_dir import state_lock
 from tests.contract.real import RealDriver
-from tests.support.brokers.command import Done, consumed, run, settings, write
+from tests.faults.held import log_start
+from tests.support.brokers.command import Done, configure, run
+from tests.support.brokers.guarded import ENOUGH, Guarded, rule
 from tests.support.command_here import run_here
-from tests.support.tiers import OwnKafka
 
 pytestmark = pytest.mark.broker
 
 OUTCOME_FIELDS = {"outcome", "low_watermark", "error"}
 
-
-def log_start(admin: AdminClient, topic: str, partition: int = 0) -> int:
-    """The broker's own answer."""
-    at = ConfluentPartition(topic, partition)
-    answer = admin.list_offsets(
-        {at: OffsetSpec.earliest()}, isolation_level=IsolationLevel.READ_UNCOMMITTED
-    )
-    return int(answer[at].result(30).offset)
-
-
-@pytest.fixture(scope="module")
-def driver(own_kafka: OwnKafka) -> Iterator[RealDriver]:
-    """A broker with an authorizer, which lets everybody do what no ACL speaks of."""
-    authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-    config = {"authorizer.class.name": authorizer, "allow.everyone.if.no.acl.found": "true"}
-    with own_kafka(config=config) as kafka, closing(RealDriver(kafka)) as driver:
-        yield driver
-
-
-def populate(driver: RealDriver, *topics: str) -> None:
-    """Ten records each, of which two groups have read seven and nine."""
-    for topic in topics:
-        driver.create_topic(topic)
-        driver.produce(topic, [driver.now_ms] * 10)
-        driver.commit("billing", {(topic, 0): 7})
-        driver.commit("search", {(topic, 0): 9})
-
-
 ONCE = ("run", "--once", "--output", "json", "--config")
+
+HELD, ORDERS, BILLING, SEARCH = (
+    f"{each}-{uuid.uuid4().hex[:4]}" for each in ("held", "orders", "billing", "search")
+)
 
 
 class Runs(NamedTuple):
@@ -78,26 +46,20 @@ class Runs(NamedTuple):
 @pytest.fixture(scope="module")
 def runs(driver: RealDriver, tmp_path_factory: pytest.TempPathFactory) -> Runs:
     folder = tmp_path_factory.mktemp("run")
-    populate(driver, "orders")
-    driver.create_topic("held")
-    driver.produce("held", [driver.now_ms] * 10)
-    document = settings(
-        driver.broker.bootstrap_servers,
-        folder / "state",
-        topics=[consumed("orders"), consumed("held")],
-    )
-    write(folder / "dry.yaml", document)
-    write(folder / "real.yaml", {**document, "dry_run": False})
-    admin = driver.broker.admin()
+    driver.filled_topic(ORDERS, {BILLING: 7, SEARCH: 9})
+    driver.filled_topic(HELD)
+    servers, broker = driver.broker.bootstrap_servers, driver.broker
+    configure(folder, servers, ORDERS, HELD).rename(folder / "dry.yaml")
+    configure(folder, servers, ORDERS, HELD, dry_run=False).rename(folder / "real.yaml")
     return Runs(
         dry=run_here(*ONCE, "dry.yaml", cwd=folder),
-        log_start_after_dry=log_start(admin, "orders"),
+        log_start_after_dry=log_start(broker, ORDERS),
         real=run(*ONCE, "real.yaml", cwd=folder),  # in a process of its own
-        log_start=log_start(admin, "orders"),
+        log_start=log_start(broker, ORDERS),
         again=run_here(
-            *("run", "--once", "--config", "real.yaml"), cwd=folder, environment={"COLUMNS": "80"}
+            *("run", "--once", "--config", "real.yaml"), cwd=folder, environment={"COLUMNS": "120"}
         ),
-        log_start_after_again=log_start(admin, "orders"),
+        log_start_after_again=log_start(broker, ORDERS),
         audit=run_here("audit", "--output", "json", "--config", "real.yaml", cwd=folder),
     )
 
@@ -150,8 +112,10 @@ def test_the_next_run_finds_nothing_more_to_delete(runs: Runs) -> None:
 
 def test_without_another_wish_a_run_prints_a_table(runs: Runs) -> None:
     _, held, orders, *_, summary = runs.again.out.splitlines()
-    assert held.split() == ["held-0", "-", "hold:", "no_group", "-"]
-    assert orders.split() == ["orders-0", "-", "nothing:", "not_consumed", "billing"]
+    assert (held.split()[0], orders.split()[0]) == (f"{HELD}-0", f"{ORDERS}-0")
+    assert " hold: no_group " in held
+    assert " nothing: not_consumed " in orders
+    assert BILLING in orders
     assert summary == "2 partitions of 2 topics: 0 of 0 records deleted; 1 held."
 
 
@@ -170,55 +134,39 @@ def test_the_audit_log_has_the_real_deletion_with_its_evidence(runs: Runs) -> No
     same = planned.keys() - {"detail", "size_bytes", "remote_bytes"}
     assert {name: deletion[name] for name in same} == {name: planned[name] for name in same}
     assert deletion["cycle_id"] == runs.real.plan["cycle_id"]
-    assert deletion["evidence"] == {"billing": 7, "search": 9}
+    assert deletion["evidence"] == {BILLING: 7, SEARCH: 9}
 
 
 def test_a_refused_deletion_ends_with_1_and_the_others_are_done(
-    driver: RealDriver, tmp_path: Path
+    guarded: Guarded, tmp_path: Path, topic_name: str
 ) -> None:
-    populate(driver, "forbidden", "permitted")
-    forbid(driver.broker.admin(), "forbidden", AclOperation.DELETE)
-    document = settings(
-        driver.broker.bootstrap_servers,
-        tmp_path / "state",
-        dry_run=False,
-        topics=[consumed("forbidden"), consumed("permitted")],
-    )
-    write(tmp_path / "retentiond.yaml", document)
+    topics = [f"{topic_name}-{each}" for each in ("forbidden", "permitted")]
+    for topic in topics:
+        guarded.driver.filled_topic(topic, {topic_name: 7})
+    at = (ResourceType.TOPIC, topics[0])
+    guarded.grant(*ENOUGH, rule(at, AclOperation.DELETE, AclPermissionType.DENY))
+    servers = guarded.section["bootstrap.servers"]
+    configure(tmp_path, servers, *topics, dry_run=False, kafka=guarded.section)
     done = run_here(*ONCE, "retentiond.yaml", cwd=tmp_path)
+    guarded.driver.delete_group(topic_name)
     assert done.code == 1
     forbidden, permitted = done.plan["partitions"]
     assert (forbidden["verdict"], forbidden["outcome"]) == ("delete", "failed")
     assert forbidden["error"].startswith("TOPIC_AUTHORIZATION_FAILED: ")
     assert forbidden["low_watermark"] is None
     assert permitted["outcome"] == "deleted"
-    admin = driver.broker.admin()
-    assert [log_start(admin, topic) for topic in ("forbidden", "permitted")] == [0, 7]
+    assert [log_start(guarded.driver.broker, topic) for topic in topics] == [0, 7]
     audited = run_here("audit", "--output", "json", cwd=tmp_path).audit
     assert [(row["topic"], row["outcome"]) for row in audited] == [
-        ("forbidden", "failed"),
-        ("permitted", "deleted"),
+        (topics[0], "failed"),
+        (topics[1], "deleted"),
     ]
     # The plan offers the whole command, with the cluster's address; the audit log has the answer.
-    assert f"--bootstrap-server {driver.broker.bootstrap_servers} " in forbidden["error"]
+    assert f"--bootstrap-server {servers} " in forbidden["error"]
+    assert f"--topic {topics[0]} --operation Delete" in forbidden["error"]
     refused, deleted = (row["error"] for row in audited)
     assert refused.startswith("TOPIC_AUTHORIZATION_FAILED: grant this principal DELETE")
     assert deleted is None
-
-
-def forbid(admin: AdminClient, topic: str, operation: AclOperation) -> None:
-    """This operation and no other one, for everybody."""
-
-    def acl(what: AclOperation, permission: AclPermissionType) -> AclBinding:
-        pattern = ResourcePatternType.LITERAL
-        return AclBinding(ResourceType.TOPIC, topic, pattern, "User:*", "*", what, permission)
-
-    acls = [
-        acl(AclOperation.ALL, AclPermissionType.ALLOW),
-        acl(operation, AclPermissionType.DENY),
-    ]
-    for created in admin.create_acls(acls).values():
-        created.result(30)
 
 
 @pytest.fixture
@@ -227,7 +175,7 @@ def unreachable(tmp_path: Path) -> Iterator[Path]:
     with closing(socket.socket()) as bound:  # nor can anybody begin to
         bound.bind(("127.0.0.1", 0))
         servers = f"127.0.0.1:{bound.getsockname()[1]}"
-        write(tmp_path / "retentiond.yaml", settings(servers, tmp_path / "state"))
+        configure(tmp_path, servers)
         yield tmp_path
 
 
@@ -254,9 +202,7 @@ def test_a_second_daemon_on_the_same_state_is_refused(unreachable: Path) -> None
 def test_a_port_in_use_is_an_error_of_the_configuration(tmp_path: Path) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
-        http = {"host": "127.0.0.1", "port": port}
-        document = settings("127.0.0.1:1", tmp_path / "state", http=http)
-        write(tmp_path / "retentiond.yaml", document)
+        configure(tmp_path, "127.0.0.1:1", http={"host": "127.0.0.1", "port": port})
         done = run("run", cwd=tmp_path)
     assert (done.code, done.out) == (2, "")
     assert done.err == (
@@ -267,18 +213,8 @@ def test_a_port_in_use_is_an_error_of_the_configuration(tmp_path: Path) -> None:
 
 def test_a_state_dir_that_cannot_be_made_is_an_error_of_the_configuration(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    write(tmp_path / "retentiond.yaml", settings("127.0.0.1:1", tmp_path / "file" / "state"))
+    configure(tmp_path, "127.0.0.1:1", state_dir=str(tmp_path / "file" / "state"))
     done = run_here("run", "--once", cwd=tmp_path)
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith(f"retentiond: state_dir {tmp_path / 'file' / 'state'} can't be ")
-    assert done.err.count("\n") == 1
-
-
-def test_a_client_that_cannot_be_made_is_an_error_of_the_configuration(tmp_path: Path) -> None:
-    document = settings("127.0.0.1:1", tmp_path / "state")
-    document["kafka"] |= {"security.protocol": "SSL", "ssl.ca.location": "/nowhere/ca.pem"}
-    write(tmp_path / "retentiond.yaml", document)
-    done = run_here("plan", cwd=tmp_path)
-    assert (done.code, done.out) == (2, "")
-    assert "kafka" in done.err
     assert done.err.count("\n") == 1

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.faults.held import Held
-from tests.support.brokers.command import Done, Process, settings, write
+from tests.support.brokers.command import Done, configure
 from tests.support.brokers.secured import (
     KAFKAS_MODULES,
     PASSWORD,
@@ -37,8 +37,7 @@ class Desk:
         self._folder = folder
 
     def configure(self, section: Section, **changes: Any) -> None:
-        document = settings("replaced", self._folder / "state", kafka=section, **changes)
-        write(self._folder / "retentiond.yaml", document)
+        configure(self._folder, "replaced", kafka=section, **changes)
 
     def run(self, *arguments: object) -> Done:
         return run_here(*arguments, cwd=self._folder)
@@ -81,12 +80,6 @@ def test_a_one_shot_command_ends_with_1_and_the_sentence(
     refusal.assert_said(said, section["bootstrap.servers"])
 
 
-def failures(daemon: Process) -> float:
-    name = 'retentiond_cycles_total{result="failed"} '
-    (line,) = (each for each in daemon.get("/metrics").text.splitlines() if each.startswith(name))
-    return float(line.removeprefix(name))
-
-
 def test_the_daemon_lives_on_unready_says_each_cause_once_and_recovers(
     secured: Secured, desk: Desk, tmp_path: Path
 ) -> None:
@@ -101,8 +94,7 @@ def test_the_daemon_lives_on_unready_says_each_cause_once_and_recovers(
                 daemon.signal(signal.SIGHUP)
             said = daemon.await_events("retentiond.cycle_failed", count)[-1]["error"]
             cause.assert_said(said, section["bootstrap.servers"])
-            tries = failures(daemon) + 2
-            eventually(partial(failures, daemon), partial(le, tries))
+            eventually(lambda: daemon.failures, partial(le, daemon.failures + 2))
             assert len(daemon.events("retentiond.cycle_failed")) == count
             ready = daemon.get("/readyz")
             assert (ready.status_code, ready.text) == (

@@ -149,28 +149,6 @@ def test_every_codec_of_kafka_is_read(
     assert codecs[compression] in codecs_in(log.read_bytes())
 
 
-def test_a_later_reading_goes_on_where_the_one_before_ended(
-    driver: RealDriver, offsets_topic: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    worker = Worker(driver, offsets_topic)
-    for offset in range(20):
-        worker.write("orders", 0, offset)
-    assert read(driver.kafka, offsets_topic) == {("orders", 0): 19}
-    kept: list[bytes | None] = []
-    keep = last_records.LastRecords._keep
-
-    def noted(
-        self: last_records.LastRecords, at: TopicPartition, key: bytes | None, value: bytes | None
-    ) -> None:
-        kept.append(value)
-        keep(self, at, key, value)
-
-    monkeypatch.setattr(last_records.LastRecords, "_keep", noted)
-    worker.write("orders", 0, 20)
-    assert read(driver.kafka, offsets_topic) == {("orders", 0): 20}
-    assert kept == [b'{"offset": 20}']
-
-
 def test_of_transactions_what_is_committed_counts_and_neither_the_aborted_nor_the_open(
     driver: RealDriver, offsets_topic: str
 ) -> None:
@@ -237,23 +215,6 @@ def test_what_a_leader_has_lost_counts_no_more(own_kafka: OwnKafka, topic_name: 
         assert read(driver.kafka, topic_name) == {("orders", 0): 5, ("another", 0): 2}
 
 
-def test_half_a_reading_is_a_failure_and_the_next_one_goes_on(
-    driver: RealDriver, offsets_topic: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    worker = Worker(driver, offsets_topic)
-    for partition in range(30):
-        worker.write("orders", partition, partition)
-    with monkeypatch.context() as patch:
-        patch.setattr(last_records, "MOST_SECONDS", -1.0)
-        failure = driver.kafka.last_records(offsets_topic)
-    assert isinstance(failure, Failure)
-    assert failure.message == (
-        f"30 offsets of topic {offsets_topic} are still to be read; the next reading goes on from "
-        "here"
-    )
-    assert read(driver.kafka, offsets_topic) == {("orders", at): at for at in range(30)}
-
-
 def test_what_was_cut_off_the_topic_counts_no_more(driver: RealDriver, topic_name: str) -> None:
     driver.create_topic(topic_name, 1, {"cleanup.policy": "compact,delete"})
     worker = Worker(driver, topic_name)
@@ -265,24 +226,33 @@ def test_what_was_cut_off_the_topic_counts_no_more(driver: RealDriver, topic_nam
     assert read(driver.kafka, topic_name) == {}
 
 
-def test_what_was_read_long_ago_is_read_anew(
+def test_a_reading_goes_on_where_the_one_before_ended_and_after_an_hour_begins_again(
     driver: RealDriver, offsets_topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A tombstone may have come and gone."""
-    Worker(driver, offsets_topic).write("orders", 0, 5)
-    assert read(driver.kafka, offsets_topic) == {("orders", 0): 5}
-    forget, forgotten = last_records.LastRecords._forget, []
+    """A tombstone may have come and gone in an hour. A reading without time tells what it has yet
+    to read."""
+    worker = Worker(driver, offsets_topic)
+    for partition in range(30):
+        worker.write("orders", partition, partition)
+    expected = {("orders", at): at for at in range(30)}
 
-    def noted(records: last_records.LastRecords, topic_id: str | None) -> None:
-        forgotten.append(topic_id)
-        forget(records, topic_id)
+    def left() -> str:
+        with monkeypatch.context() as patch:
+            patch.setattr(last_records, "MOST_SECONDS", -1.0)
+            found = driver.kafka.last_records(offsets_topic)
+        return found.message if isinstance(found, Failure) else ""
 
-    monkeypatch.setattr(last_records.LastRecords, "_forget", noted)
-    assert read(driver.kafka, offsets_topic) == {("orders", 0): 5}
-    assert forgotten == []
+    still = (
+        f"offsets of topic {offsets_topic} are still to be read; the next reading goes on from here"
+    )
+    assert left() == f"30 {still}"
+    assert read(driver.kafka, offsets_topic) == expected
+    assert left() == ""
+    worker.write("orders", 0, 900)
+    assert left() == f"1 {still}"
+    assert read(driver.kafka, offsets_topic) == {**expected, ("orders", 0): 900}
     monkeypatch.setattr(last_records, "KEPT_FOR_S", -1.0)
-    assert read(driver.kafka, offsets_topic) == {("orders", 0): 5}
-    assert len(forgotten) == 1
+    assert left() == f"31 {still}"
 
 
 def test_what_takes_too_much_memory_is_a_failure(

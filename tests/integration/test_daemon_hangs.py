@@ -5,65 +5,34 @@ from __future__ import annotations
 import resource
 import socket
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tests.contract.real import RealDriver
 from tests.faults.held import log_start
-from tests.support.brokers.command import RETENTIOND, HostClock, Process, consumed, settings, write
-from tests.support.tiers import OwnKafka
+from tests.support.brokers.command import RETENTIOND, HostClock, Process, configure
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(1200)]
-
-
-@pytest.fixture(scope="module")
-def driver(own_kafka: OwnKafka) -> Iterator[RealDriver]:
-    with own_kafka() as kafka, closing(RealDriver(kafka)) as driver:
-        yield driver
+pytestmark = [
+    pytest.mark.broker,
+    pytest.mark.timeout(1200),
+    pytest.mark.thorough("processes with a Spark of their own"),
+]
 
 
 @pytest.fixture
 def topic(driver: RealDriver, topic_name: str) -> str:
     """Ten records, of which seven are read."""
-    driver.create_topic(topic_name)
-    driver.produce(topic_name, [driver.now_ms] * 10)
-    driver.commit(f"readers-of-{topic_name}", {(topic_name, 0): 7})
-    return topic_name
+    return driver.filled_topic(topic_name, {f"readers-of-{topic_name}": 7})
 
 
-def configure(driver: RealDriver, folder: Path, topic: str, timeout: str = "2m") -> None:
-    servers = driver.broker.bootstrap_servers
-    document = settings(servers, folder / "state", dry_run=False, topics=[consumed(topic)])
-    document["spark"] = {**document["spark"], "timeout": timeout}
-    write(folder / "retentiond.yaml", document)
-
-
-def test_a_jvm_that_stops_answering_costs_one_cycle(
+def test_cycles_go_on_when_the_hosts_clock_is_set_back(
     driver: RealDriver, topic: str, tmp_path: Path
 ) -> None:
-    configure(driver, tmp_path, topic, timeout="60s")
-    with Process("run", cwd=tmp_path) as daemon:
-        daemon.await_events("retentiond.cycle")
-        jvm = daemon.jvm()
-        jvm.suspend()
-        eventually(lambda: not jvm.is_running(), timeout_s=120)
-        count = len(daemon.events("retentiond.cycle"))
-        daemon.await_events("retentiond.cycle", count + 1)
-        driver.commit(f"readers-of-{topic}", {(topic, 0): 9})
-        eventually(lambda: log_start(driver.broker, topic) == 9, timeout_s=90)
-        assert daemon.get("/healthz").status_code == 200
-        assert daemon.jvm().pid != jvm.pid
-
-
-@pytest.mark.parametrize("ahead_s", [-7200, 7200], ids=["back", "forward"])
-def test_cycles_go_on_when_the_hosts_clock_is_set(
-    driver: RealDriver, topic: str, tmp_path: Path, ahead_s: int
-) -> None:
-    configure(driver, tmp_path, topic)
+    configure(tmp_path, driver.broker.bootstrap_servers, topic, dry_run=False)
+    ahead_s = -7200
     clock = HostClock(tmp_path)
     with Process("run", cwd=tmp_path, environment=clock.environment) as daemon:
         daemon.await_events("retentiond.cycle", 2)
@@ -79,7 +48,7 @@ def test_cycles_go_on_when_the_hosts_clock_is_set(
 def test_idle_connections_take_no_descriptor_from_kafka(
     driver: RealDriver, topic: str, tmp_path: Path
 ) -> None:
-    configure(driver, tmp_path, topic)
+    configure(tmp_path, driver.broker.bootstrap_servers, topic, dry_run=False)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
     limited = ["prlimit", "--nofile=256:512", *RETENTIOND]

@@ -18,7 +18,7 @@ import pytest
 from devkit.embedded import EmbeddedKafka
 from tests.faults.held import FORKS, on_the_path
 from tests.faults.hold_at import live
-from tests.support.brokers.command import run, settings, write
+from tests.support.brokers.command import configure, run
 from tests.support.waiting import PATIENCE, eventually
 
 END_S = 10.0
@@ -39,8 +39,7 @@ def daemon(folder: Path, stderr: Path) -> Iterator[tuple[ForkServerProcess, str]
     """Without a broker, so that each cycle fails, and without Spark; and its address."""
     with socket.create_server(("127.0.0.1", 0)) as bound:
         port = bound.getsockname()[1]
-    http = {"host": "127.0.0.1", "port": port}
-    write(folder / "retentiond.yaml", settings(NOWHERE, folder / "state", http=http))
+    configure(folder, NOWHERE, http={"host": "127.0.0.1", "port": port})
     life = FORKS.Process(target=live, args=("nowhere", folder, ["run"], folder, stderr))
     with on_the_path():
         life.start()
@@ -94,8 +93,7 @@ def test_a_full_disk_below_the_log_is_counted_and_stops_no_daemon(tmp_path: Path
 
 @pytest.mark.broker
 def test_a_full_disk_below_stderr_hides_no_result(kafka: EmbeddedKafka, tmp_path: Path) -> None:
-    document = settings(kafka.bootstrap_servers, tmp_path / "state")
-    write(tmp_path / "retentiond.yaml", document)
+    configure(tmp_path, kafka.bootstrap_servers)
     to_a_full_disk = ["sh", "-c", 'exec "$0" "$@" 2>/dev/full', sys.executable, "-c", WITHOUT_SPARK]
     with on_the_path():
         done = run("run", "--once", "--output", "json", cwd=tmp_path, command=to_a_full_disk)

@@ -27,8 +27,9 @@ from retentiond.history.table import HistoryTable
 from retentiond.spark.session import SparkSessions
 from tests.contract.real import RealDriver
 from tests.faults.held import log_start
-from tests.support.brokers.command import Process, consumed, run, settings, write
+from tests.support.brokers.command import Process, configure, consumed
 from tests.support.builders.histories import Entry, entries_in
+from tests.support.command_here import run_here
 from tests.support.tiers import OwnKafka
 from tests.support.waiting import eventually
 
@@ -98,7 +99,7 @@ def compare(spark: SparkSessions, folder: Path) -> None:
         assert simulated[entry][clicks] >= max(known, default=0), entry
     assert {log: simulated[entries[-1]][log] for log in LOGS} == dict.fromkeys(LOGS, END)
 
-    done = run("simulate", "--output", "json", cwd=folder)
+    done = run_here("simulate", "--output", "json", cwd=folder)
     assert done.code == 0, done.err
     found = json.loads(done.out)
     records = {each["topic"]: each["simulated_records_deleted"] for each in found["topics"]}
@@ -112,14 +113,9 @@ def work_through(driver: RealDriver, folder: Path) -> None:
     driver.create_topic("clicks")
     servers, place = driver.broker.bootstrap_servers, folder / "state" / "history"
     late = {"retention.commitoffset.ms": RETENTION_MS}
-    document = settings(
-        servers,
-        folder / "state",
-        dry_run=False,
-        history={"interval": "1s"},
-        topics=[consumed("orders"), consumed("clicks", **late)],
-    )
-    write(folder / "retentiond.yaml", document)
+    history = {"interval": "1s"}
+    clicks = consumed("clicks", **late)
+    configure(folder, servers, "orders", clicks, dry_run=False, history=history)
     advance(driver, BILLING[0], SEARCH[0])
     with Process("run", cwd=folder) as daemon:
         await_entries(place, 2)
@@ -183,7 +179,7 @@ def simulated_starts(
 
 def real_starts(past: Past, folder: Path) -> Mapping[int, Mapping[Log, int]]:
     """By entry: what the broker said when it was read, and the audit log agrees."""
-    done = run("audit", "--output", "json", cwd=folder)
+    done = run_here("audit", "--output", "json", cwd=folder)
     deletions = [
         (
             datetime.fromisoformat(each["requested_at"]),

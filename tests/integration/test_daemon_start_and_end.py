@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.brokers.command import Process, settings, write
+from tests.support.brokers.command import Process, configure
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.spark, pytest.mark.thorough("kills")]
@@ -27,8 +27,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     """With a configuration whose broker is a port that nobody can listen on."""
     with closing(socket.socket()) as bound:
         bound.bind(("127.0.0.1", 0))
-        servers = f"127.0.0.1:{bound.getsockname()[1]}"
-        write(tmp_path / "retentiond.yaml", settings(servers, tmp_path / "state"))
+        configure(tmp_path, f"127.0.0.1:{bound.getsockname()[1]}")
         yield tmp_path
 
 

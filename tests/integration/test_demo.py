@@ -1,10 +1,11 @@
 """The demo shows what it promises, and would notice if it were not so."""
 
+from __future__ import annotations
+
 import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from devkit.demo.reader import Reader
 from devkit.demo.scenario import Topic
 from devkit.demo.writer import Writer
 from devkit.embedded import EmbeddedKafka
+from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.broker, pytest.mark.thorough("the demo")]
 
@@ -34,23 +36,21 @@ def last_line(output: str, topic: str) -> str:
     return lines[-1]
 
 
-def await_(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come true in 30 s"
-        time.sleep(0.05)
+def demonstrated(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """``python -m devkit.demo…`` to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", *arguments],
+        env={**os.environ, "PYTHONPATH": str(SCRIPTS), **environment},
+        capture_output=True,
+        text=True,
+        timeout=850,
+        check=False,
+    )
 
 
 @pytest.mark.spark
 def test_the_demo_frees_disk_and_every_group_reads_every_record(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "devkit.demo", "--seconds", "25"],
-        env={**os.environ, "PYTHONPATH": str(SCRIPTS), "TMPDIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=800,
-        check=False,
-    )
+    done = demonstrated("devkit.demo", "--seconds", "25", TMPDIR=str(tmp_path))
     output = done.stdout
     assert done.returncode == 0, output + done.stderr
     assert figure(output, "gaps seen by any consumer") == 0
@@ -71,6 +71,31 @@ def test_the_demo_frees_disk_and_every_group_reads_every_record(tmp_path: Path) 
     (report,) = folder.iterdir()
     assert f"for a browser: {report}" in output
     assert report.read_text().startswith("<!doctype html>")
+
+
+@pytest.mark.spark
+def test_producers_fail_on_a_full_disk_without_disk_pressure_and_never_with_it(
+    tmp_path: Path,
+) -> None:
+    """The second act: a small disk."""
+    picture = tmp_path / "disks.svg"
+    done = demonstrated("devkit.demo.pressure", "--picture", str(picture))
+    if "can't mount a tmpfs" in done.stderr:
+        pytest.skip(done.stderr.strip())
+    assert done.returncode == 0, done.stdout + done.stderr
+    without, with_it = re.findall(r"^(.*): the producer (failed|never failed)", done.stdout, re.M)
+    assert without == ("without disk_pressure", "failed")
+    assert with_it == ("with disk_pressure", "never failed")
+    ((written, read, deleted),) = re.findall(
+        r"^with disk_pressure: .*?; ([\d,]+) records written, ([\d,]+) read, ([\d,]+) deleted, 0 "
+        r"gaps; at most",
+        done.stdout,
+        re.M,
+    )
+    assert written == read
+    assert deleted != "0"
+    assert "under pressure: consumed records of " in done.stdout
+    assert picture.read_text().startswith("<svg")
 
 
 def test_a_consumer_of_the_demo_notices_that_unread_records_were_deleted(
@@ -104,10 +129,10 @@ def half_read(kafka: EmbeddedKafka, topic_name: str) -> tuple[Account, dict[int,
     writer = Writer(kafka.bootstrap_servers, [topic])
     reader.start()
     writer.start()
-    await_(lambda: account.records > 0)
+    eventually(lambda: account.records > 0)
     reader.stop()
     read = account.records
-    await_(lambda: writer.records(topic) >= read + 20)
+    eventually(lambda: writer.records(topic) >= read + 20)
     writer.stop()
     assert reader.error is writer.error is None
     assert account.records == read
@@ -118,6 +143,6 @@ def read_on(kafka: EmbeddedKafka, account: Account, until: Callable[[], bool]) -
     """A new consumer of the group."""
     reader = Reader(kafka.bootstrap_servers, account.group, account.topic, account.see)
     reader.start()
-    await_(until)
+    eventually(until)
     reader.stop()
     assert reader.error is None

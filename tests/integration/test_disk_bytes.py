@@ -14,8 +14,9 @@ from retentiond.kafka.interface import LogDir
 from retentiond.model import Failure, TopicPartition
 from retentiond.spark.session import SparkSessions
 from tests.contract.real import TIMEOUT_S, RealDriver
-from tests.support.brokers.command import run, write
+from tests.support.brokers.command import write
 from tests.support.brokers.cycles import Retentiond, row_of
+from tests.support.command_here import run_here
 from tests.support.tiers import OwnKafka
 from tests.support.waiting import eventually
 
@@ -131,7 +132,7 @@ def test_a_dry_run_of_delete_records_tells_the_bytes(
     offsets = write(tmp_path / "offsets.json", {"partitions": entries})
     command = ("delete-records", "--bootstrap-server", driver.broker.bootstrap_servers)
     options = ("--offset-json-file", offsets, "--dry-run", "--output", "json")
-    done = run(*command, *options, cwd=tmp_path)
+    done = run_here(*command, *options, cwd=tmp_path)
     assert (done.code, done.err) == (0, "")
     predicted = sum(each["predicted_bytes"] for each in done.plan["partitions"])
 

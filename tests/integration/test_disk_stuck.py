@@ -7,7 +7,6 @@ from contextlib import closing
 from functools import partial
 
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from kafka import KafkaAdminClient
 
@@ -55,10 +54,7 @@ class Stage:
         self._admin = kafka.admin()
         self._kafka = kafka
         kafka.create_topic(topic, 1, {"segment.bytes": str(MIB)}, replication_factor=2)
-        producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0})
-        for _ in range(80):
-            producer.produce(topic, bytes(100_000), partition=0)
-        assert producer.flush(TIMEOUT_S) == 0
+        driver.produce(topic, [driver.now_ms] * 80, value=bytes(100_000))
 
     def look(self) -> tuple[Stuck, ...]:
         """One more reading, and what is stuck by it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import socket
 import time
@@ -16,7 +15,7 @@ from devkit.embedded import EmbeddedKafka
 from retentiond.tools.doctor.finding import Level
 from tests.contract.real import RealDriver
 from tests.faults.held import Held
-from tests.support.brokers.command import consumed, run, settings, write
+from tests.support.brokers.command import SPARK, configure, run
 from tests.support.brokers.examined import about, bad, examined
 from tests.support.brokers.three import Three
 from tests.support.command_here import run_here
@@ -39,10 +38,7 @@ def driver(any_kafka: EmbeddedKafka) -> Iterator[RealDriver]:
 @pytest.fixture
 def read_topic(driver: RealDriver, topic_name: str) -> Iterator[str]:
     """Ten records, of which a group has read five."""
-    driver.create_topic(topic_name, config=AN_HOUR)
-    driver.produce(topic_name, [driver.now_ms] * 10)
-    driver.commit(f"readers-of-{topic_name}", {(topic_name, 0): 5})
-    yield topic_name
+    yield driver.filled_topic(topic_name, {f"readers-of-{topic_name}": 5}, config=AN_HOUR)
     driver.delete_group(f"readers-of-{topic_name}")
 
 
@@ -62,57 +58,15 @@ def test_a_sound_cluster_has_no_problem_and_no_warning_but_that_a_zookeeper_tell
     assert ("this host's clock alone" in clocks.sentence) is release.zookeeper
 
 
-def test_what_does_not_fit_a_topic_is_found_on_a_real_broker(
-    any_kafka: EmbeddedKafka, driver: RealDriver, topic_name: str, tmp_path: Path
-) -> None:
-    short, compacted, slow, lonely, absent = (
-        f"{kind}-{topic_name[:80]}" for kind in ("short", "compacted", "slow", "lonely", "absent")
-    )
-    driver.create_topic(short, config={**AN_HOUR, "retention.ms": "60000"})
-    driver.create_topic(compacted, config={**AN_HOUR, "cleanup.policy": "compact"})
-    driver.create_topic(slow)
-    driver.create_topic(lonely, config=AN_HOUR)
-    driver.produce(slow, [driver.now_ms] * 3)
-    group = f"readers-of-{topic_name}"
-    driver.commit(group, {(topic, 0): 0 for topic in (short, compacted, slow)})
-    document = settings(
-        any_kafka.bootstrap_servers,
-        tmp_path / "state",
-        topics=[
-            consumed(short, **{"retention.commitoffset.ms": 60_001}),
-            *(consumed(name) for name in (compacted, slow, lonely, absent)),
-        ],
-    )
-    config = write(tmp_path / "c.yaml", document)
-    done = run_here("doctor", "-c", config, "--output", "json", "--no-spark", cwd=tmp_path)
-    driver.delete_group(group)
-    levels = {
-        each["subject"]: each["level"]
-        for each in json.loads(done.out)["findings"]
-        if each["level"] != "ok" and each["subject"] not in ("disk", "clocks")
-    }
-    assert levels == {
-        f"topic {short}": "problem",
-        f"topic {compacted}": "problem",
-        f"topic {slow}": "warning",
-        f"topic {lonely}": "warning",
-        "topics[4]": "warning",
-    }
-    assert done.code == 1
-
-
 def test_beside_a_daemon_at_work_its_lock_and_its_port_are_as_they_should_be(
     kafka: EmbeddedKafka, tmp_path: Path
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    document = settings(
-        kafka.bootstrap_servers, tmp_path / "state", http={"host": "127.0.0.1", "port": port}
-    )
-    file = write(tmp_path / "c.yaml", document)
-    with Held("nowhere", "run", "--config", file, cwd=tmp_path) as daemon:
+    configure(tmp_path, kafka.bootstrap_servers, http={"host": "127.0.0.1", "port": port})
+    with Held("nowhere", "run", cwd=tmp_path) as daemon:
         daemon.await_events("retentiond.started")
-        done = run_here("doctor", "--config", file, cwd=tmp_path)
+        done = run_here("doctor", cwd=tmp_path)
     assert f"Spark: was not started beside retentiond with pid {daemon.pid}" in done.out
     assert f"in use by retentiond with pid {daemon.pid}" in done.out
     assert (
@@ -125,11 +79,12 @@ def test_beside_a_daemon_at_work_its_lock_and_its_port_are_as_they_should_be(
 def test_spark_is_started_and_says_itself_what_is_wrong(
     kafka: EmbeddedKafka, tmp_path: Path
 ) -> None:
-    document = settings(kafka.bootstrap_servers, tmp_path / "state")
-    done = run("doctor", "--config", write(tmp_path / "c.yaml", document), cwd=tmp_path)
+    configure(tmp_path, kafka.bootstrap_servers)
+    done = run("doctor", cwd=tmp_path)
     assert re.search(r"^ok +Spark: local\[1\] works; start and first job took", done.out, re.M)
-    document["spark"] = {**document["spark"], "conf": {"spark.driver.memory": "256m"}}
-    done = run("doctor", "--config", write(tmp_path / "c.yaml", document), cwd=tmp_path)
+    spark = SPARK | {"conf": {"spark.driver.memory": "256m"}}
+    configure(tmp_path, kafka.bootstrap_servers, spark=spark)
+    done = run("doctor", cwd=tmp_path)
     assert re.search(r"^problem +Spark: .* must be at least 471859200", done.out, re.M)
     assert "Traceback" not in done.err
 

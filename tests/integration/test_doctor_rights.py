@@ -18,43 +18,28 @@ from tests.support.brokers.guarded import (
     OFFSETS_TOPIC,
     TOPICS,
     Guarded,
-    guarded_kafka,
     rule,
 )
 
 pytestmark = pytest.mark.broker
 
-TOPIC = "orders"
+TOPIC = "examined"
 GROUP = "readers"
-
-LOGIN = {
-    "security.protocol": "SASL_PLAINTEXT",
-    "sasl.mechanism": "PLAIN",
-    "sasl.username": "retentiond",
-    "sasl.password": "secret",
-}
 
 UNTOLD = (Level.WARNING, "offsets.retention.minutes of broker 1")
 """Not one of the rights that retentiond needs: DESCRIBE_CONFIGS on CLUSTER."""
 
 
-@pytest.fixture(scope="module")
-def guarded() -> Iterator[Guarded]:
-    with guarded_kafka() as made:
-        made.driver.create_topic(TOPIC, config={"segment.ms": "3600000"})
-        made.driver.produce(TOPIC, [made.driver.now_ms] * 10)
-        made.driver.commit(GROUP, {(TOPIC, 0): 5})
-        yield made
+@pytest.fixture(scope="module", autouse=True)
+def topic(guarded: Guarded) -> Iterator[None]:
+    guarded.driver.filled_topic(TOPIC, {GROUP: 5}, config={"segment.ms": "3600000"})
+    yield
+    guarded.driver.delete_group(GROUP)
 
 
 def examined_with(guarded: Guarded, folder: Path, *rules: AclBinding) -> Examination:
     guarded.grant(*rules)
-    return examined(
-        guarded.driver.broker.bootstrap_servers,
-        folder,
-        [TOPIC],
-        LOGIN,
-    )
+    return examined(guarded.section["bootstrap.servers"], folder, [TOPIC], guarded.section)
 
 
 def without(left_out: AclBinding) -> tuple[AclBinding, ...]:

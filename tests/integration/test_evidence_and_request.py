@@ -7,7 +7,6 @@ The plan is made without Spark: these tests are about what comes after it.
 from __future__ import annotations
 
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
@@ -17,45 +16,25 @@ from typing import Any
 
 import pytest
 
-import retentiond.cycle
 from devkit.embedded import EmbeddedKafka
 from devkit.forwarder import Forwarder
-from retentiond.clock import now_ms, seconds_since_boot
-from retentiond.config import Config
-from retentiond.cycle import CycleContext, run_cycle
 from retentiond.errors import OtherCluster, StateError
-from retentiond.gather.groups import STANDSTILL_S, LastCoordinators
+from retentiond.gather.groups import STANDSTILL_S
 from retentiond.kafka.cluster import KafkaCluster
 from retentiond.kafka.interface import LOOK_TO_REQUEST
 from retentiond.kafka.settings.properties import translate
-from retentiond.model import Outcome, TopicPartition
+from retentiond.model import Outcome
 from retentiond.state.audit_records import read_deletions
-from retentiond.state.state import open_state
 from retentiond.tell.report import CycleReport
 from tests.contract.real import RealDriver
-from tests.faults import plain_plan
 from tests.faults.held import Held, log_start
-from tests.support.audited import read_cycles
-from tests.support.brokers.command import consumed, run, settings, write
+from tests.support.brokers.command import configure
+from tests.support.brokers.cycles import NO_SPARK, Retentiond, planned_by_the_oracle
+from tests.support.command_here import run_here
 
 pytestmark = pytest.mark.broker
 
 RECORDS, COMMITTED = 10, 7
-
-
-class BehindAnAddress(EmbeddedKafka):
-    """Of one broker, whose advertised address leads to it only as long as the forwarder does."""
-
-    def __init__(self, address: str) -> None:
-        super().__init__()
-        self._address = address
-
-    def _format_node(self, node: Any) -> None:
-        internal = node.spec.internal_port
-        self._config["advertised.listeners"] = (
-            f"CLIENT://{self._address},INTERNAL://127.0.0.1:{internal}"
-        )
-        super()._format_node(node)
 
 
 @dataclass
@@ -70,8 +49,7 @@ class Clusters:
         """The same topic on both. On ``a`` a group has read seven of ten records; on ``b`` nobody
         has read any, and a group is listed there, too."""
         for driver in (self.a, self.b):
-            driver.create_topic(topic)
-            driver.produce(topic, [driver.now_ms] * RECORDS)
+            driver.filled_topic(topic)
         self.a.commit(f"readers-of-{topic}", {(topic, 0): COMMITTED})
         self.b.commit(f"readers-of-{topic}", {(topic, 0): 0})
         self.fail_back()
@@ -91,9 +69,11 @@ class Clusters:
 
 @pytest.fixture(scope="module")
 def clusters() -> Iterator[Clusters]:
+    """Each of one broker, to whose advertised address the forwarder leads, or not."""
     with ExitStack() as stack:
         forwarder = stack.enter_context(closing(Forwarder()))
-        brokers = [stack.enter_context(BehindAnAddress(forwarder.address)) for _ in range(2)]
+        at = {"CLIENT": [forwarder.port]}
+        brokers = [stack.enter_context(EmbeddedKafka(advertised_ports=at)) for _ in range(2)]
         a, b = (
             stack.enter_context(closing(RealDriver(broker, broker.internal_servers)))
             for broker in brokers
@@ -101,31 +81,13 @@ def clusters() -> Iterator[Clusters]:
         yield Clusters(a, b, forwarder)
 
 
-class Work:
-    """Cycles of one process: the clients stay, the state directory too."""
+class Work(Retentiond):
+    """Of one process, whose clients stay."""
 
     def __init__(self, servers: str, folder: Path, topic: str) -> None:
         self.seconds: dict[str, list[float]] = {}
         self.kafka = KafkaCluster(translate({"bootstrap.servers": servers}), self._observe)
-        document = settings(servers, folder / "state", dry_run=False, topics=[consumed(topic)])
-        self.config = Config.model_validate(document)
-        self.late_s = 0.0
-        """How much older evidence is made to look."""
-        self.superseded: str | None = None
-        self._watch = LastCoordinators()
-
-    def cycle(self) -> CycleReport:
-        context = CycleContext(
-            self.kafka,
-            plain_plan.NoSpark(),  # type: ignore[arg-type]  # in place of it
-            lambda: now_ms() + round(1000 * self.late_s),
-            threading.Event(),
-            self._watch,
-            elapsed=lambda: seconds_since_boot() + self.late_s,
-            superseded=lambda _: self.superseded,
-        )
-        with open_state(self.config.state_dir) as state:
-            return run_cycle(context, self.config, state).report
+        super().__init__(self.kafka, NO_SPARK, folder, topic)
 
     def before(self, method: str, happens: Callable[[], object]) -> None:
         """Once, right before the next call of that method of the port."""
@@ -147,8 +109,9 @@ class Work:
 
 
 @pytest.fixture(autouse=True)
-def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(retentiond.cycle, "decide", plain_plan.decide)
+def without_spark() -> Iterator[None]:
+    with planned_by_the_oracle():
+        yield
 
 
 @pytest.fixture
@@ -242,9 +205,7 @@ def test_a_daemon_whose_address_fails_over_says_so_and_deletes_nothing_until_it_
     clusters: Clusters, topic_name: str, tmp_path: Path
 ) -> None:
     clusters.make(topic_name)
-    topics = [consumed(topic_name)]
-    document = settings(clusters.forwarder.address, tmp_path / "s", dry_run=False, topics=topics)
-    write(tmp_path / "retentiond.yaml", document)
+    configure(tmp_path, clusters.forwarder.address, topic_name, dry_run=False)
 
     with Held("nowhere", "run", cwd=tmp_path) as daemon:
         daemon.await_events("retentiond.cycle")
@@ -272,8 +233,7 @@ def test_a_topic_recreated_between_the_guard_and_the_request_keeps_its_records(
 ) -> None:
     def recreate() -> None:
         clusters.a.delete_topic(topic_name)
-        clusters.a.create_topic(topic_name)
-        clusters.a.produce(topic_name, [clusters.a.now_ms] * RECORDS)
+        clusters.a.filled_topic(topic_name)
 
     work.before("look_before_deleting", recreate)
 
@@ -311,30 +271,12 @@ def test_the_commits_of_the_second_reading_are_asked_for_after_its_wait(work: Wo
 # Time
 
 
-def test_evidence_that_grew_old_before_the_request_is_not_used_and_the_cycle_is_not_ok(
-    work: Work, clusters: Clusters, topic_name: str
-) -> None:
-    work.before("look_before_deleting", lambda: setattr(work, "late_s", 5.1))
-
-    report = work.cycle()
-
-    outcome, error = work.outcome(report)
-    assert outcome is Outcome.NOT_ATTEMPTED
-    assert "longer than 5.0 s" in (error or "")
-    assert report.result == "incomplete"
-    (cycle,) = read_cycles(work.config.state_dir)
-    assert (cycle.result, cycle.not_attempted) == ("incomplete", 1)
-    untouched(clusters, topic_name)
-
-
 @pytest.mark.parametrize("step", ["after the intents are written", "before the request"])
 def test_a_process_that_stood_still_before_its_request_does_not_send_it(
     clusters: Clusters, topic_name: str, tmp_path: Path, step: str
 ) -> None:
     clusters.make(topic_name)
-    topics = [consumed(topic_name)]
-    document = settings(clusters.forwarder.address, tmp_path / "s", dry_run=False, topics=topics)
-    write(tmp_path / "retentiond.yaml", document)
+    configure(tmp_path, clusters.forwarder.address, topic_name, dry_run=False)
 
     with Held(step, "run", "--once", cwd=tmp_path) as once:
         once.await_step()
@@ -358,13 +300,11 @@ def test_what_a_reload_forbids_is_not_requested_by_the_cycle_under_way(
     clusters: Clusters, topic_name: str, tmp_path: Path
 ) -> None:
     clusters.make(topic_name)
-    topics = [consumed(topic_name)]
-    document = settings(clusters.forwarder.address, tmp_path / "s", dry_run=False, topics=topics)
-    write(tmp_path / "retentiond.yaml", document)
+    configure(tmp_path, clusters.forwarder.address, topic_name, dry_run=False)
 
     with Held("after the intents are written", "run", cwd=tmp_path) as daemon:
         daemon.await_step()
-        write(tmp_path / "retentiond.yaml", {**document, "dry_run": True})
+        configure(tmp_path, clusters.forwarder.address, topic_name)
         daemon.signal(signal.SIGHUP)
         daemon.await_events("retentiond.config_reloaded")
         daemon.release()
@@ -379,13 +319,11 @@ def test_a_pause_that_comes_while_the_intents_are_written_is_heeded(
     clusters: Clusters, topic_name: str, tmp_path: Path
 ) -> None:
     clusters.make(topic_name)
-    topics = [consumed(topic_name)]
-    document = settings(clusters.forwarder.address, tmp_path / "s", dry_run=False, topics=topics)
-    write(tmp_path / "retentiond.yaml", document)
+    configure(tmp_path, clusters.forwarder.address, topic_name, dry_run=False)
 
     with Held("after the intents are written", "run", "--once", cwd=tmp_path) as once:
         once.await_step()
-        (tmp_path / "s" / "paused").touch()
+        (tmp_path / "state" / "paused").touch()
         once.release()
         assert once.wait(60) == 1
 
@@ -412,42 +350,16 @@ def test_a_daemon_whose_audit_log_is_removed_deletes_nothing_more_and_says_why(
     clusters: Clusters, topic_name: str, tmp_path: Path
 ) -> None:
     clusters.make(topic_name)
-    topics = [consumed(topic_name)]
-    document = settings(clusters.forwarder.address, tmp_path / "s", dry_run=False, topics=topics)
-    write(tmp_path / "retentiond.yaml", document)
+    configure(tmp_path, clusters.forwarder.address, topic_name, dry_run=False)
 
     with Held("before the guard", "run", cwd=tmp_path) as daemon:
         daemon.await_step()
-        (tmp_path / "s" / "audit.db").unlink()
+        (tmp_path / "state" / "audit.db").unlink()
         daemon.release()
         (failed,) = daemon.await_events("retentiond.cycle_failed")
         assert "audit.db was removed or replaced" in failed["error"]
 
     untouched(clusters, topic_name)
-
-
-# Whose deletion it was
-
-
-def test_records_that_somebody_else_deleted_are_gone_and_not_counted_as_ours(
-    work: Work, clusters: Clusters, topic_name: str
-) -> None:
-    def another_tool() -> None:
-        other = clusters.a.kafka.delete_records({TopicPartition(topic_name, 0): COMMITTED + 1})
-        assert list(other.values()) == [COMMITTED + 1]
-
-    work.before("delete_records", another_tool)
-
-    report = work.cycle()
-
-    outcome, error = work.outcome(report)
-    assert outcome is Outcome.DELETED
-    assert "whether this request deleted them is not known" in (error or "")
-    assert (report.result, report.records_deleted) == ("ok", 0)
-    (deletion,) = read_deletions(work.config.state_dir)
-    assert (deletion.outcome, deletion.error) == (outcome, error)
-    (cycle,) = read_cycles(work.config.state_dir)
-    assert (cycle.deleted, cycle.records_deleted) == (1, 0)
 
 
 # By hand
@@ -460,8 +372,8 @@ def test_delete_records_says_that_two_clusters_answer(
     servers = ",".join(driver.broker.internal_servers for driver in (clusters.a, clusters.b))
     before = [log_start(driver.broker, topic_name) for driver in (clusters.a, clusters.b)]
     for _ in range(3):
-        done = run(
-            *("delete-records", "--bootstrap-server", servers, "--state-dir", tmp_path / "s"),
+        done = run_here(
+            *("delete-records", "--bootstrap-server", servers, "--state-dir", tmp_path / "state"),
             *("--to-committed", f"readers-of-{topic_name}", "--topic", topic_name, "--yes"),
             cwd=tmp_path,
         )

@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from retentiond.config import Config
 from retentiond.kafka.interface import TopicDescription
 from retentiond.model import GroupKind
 from retentiond.spark.session import SparkSessions
 from tests.contract.real import RealDriver
 from tests.faults.held import log_start
-from tests.support.brokers.command import Document, consumed, run, settings, write
-from tests.support.brokers.cycles import Retentiond, Told, deleted_up_to, told
+from tests.support.brokers.command import configure
+from tests.support.brokers.cycles import Stage, Told, deleted_up_to, told
+from tests.support.command_here import run_here
 from tests.support.tiers import OwnKafka
 from tests.support.waiting import eventually
 
@@ -64,26 +64,15 @@ def driver(own_kafka: OwnKafka) -> Iterator[RealDriver]:
         yield made
 
 
-class Stage:
-    """A topic whose fast group has read all of it, and a retentiond with a configuration file.
-
-    ``more``: further topics of its policy, which are not there yet."""
+class Read(Stage):
+    """Whose fast group has read all of it; ``more``: further topics of its policy, which are not
+    there yet."""
 
     def __init__(
         self, driver: RealDriver, spark: SparkSessions, folder: Path, topic: str, *more: str
     ) -> None:
-        self.driver = driver
-        self.topic = topic
-        self.group = f"slow-{topic}"
-        self.folder = folder
-        self.retentiond = Retentiond(driver.kafka, spark, folder, topic, *more)
-        self.make_topic()
-
-    def make_topic(self, topic: str | None = None) -> None:
-        topic = topic or self.topic
-        self.driver.create_topic(topic)
-        self.driver.produce(topic, [self.driver.now_ms] * 10)
-        self.driver.commit(f"fast-{self.topic}", {(topic, 0): 10})
+        super().__init__(driver, spark, folder, topic, *more)
+        self.commit(self.fast, 10)
 
     @contextmanager
     def reading(
@@ -91,7 +80,7 @@ class Stage:
     ) -> Iterator[None]:
         """The slow group has a member in the block, and at its end a crash."""
         servers, topic = self.driver.broker.bootstrap_servers, topic or self.topic
-        names = f"servers, group, topic = {servers!r}, {self.group!r}, {topic!r}\n"
+        names = f"servers, group, topic = {servers!r}, {self.slow!r}, {topic!r}\n"
         process = subprocess.Popen([sys.executable, "-c", names + textwrap.dedent(CONSUMERS[kind])])
         try:
             eventually(self._subscribed, lambda topics: topic in topics)
@@ -103,66 +92,50 @@ class Stage:
 
     def state(self) -> str | None:
         groups = {each.group_id: each.state for each in self.driver.kafka.list_groups()}
-        return groups.get(self.group)
+        return groups.get(self.slow)
 
     def _subscribed(self) -> frozenset[str]:
-        listed = [g for g in self.driver.kafka.list_groups() if g.group_id == self.group]
-        members = self.driver.kafka.members(listed).get(self.group)
+        listed = [g for g in self.driver.kafka.list_groups() if g.group_id == self.slow]
+        members = self.driver.kafka.members(listed).get(self.slow)
         return getattr(members, "topics", frozenset())
-
-    @property
-    def log_start(self) -> int:
-        return self.log_start_of(self.topic)
 
     def log_start_of(self, topic: str) -> int:
         return log_start(self.driver.broker, topic)
 
-    @property
-    def told(self) -> Told:
-        """In one more cycle."""
-        return self.told_of(self.topic)
-
     def told_of(self, topic: str) -> Told:
         return told(self.retentiond.cycle(), topic)
 
-    def forget(self, *more: str) -> None:
+    def forget(self) -> None:
         """As an operator does it."""
-        document: Document = settings(
-            self.driver.broker.bootstrap_servers,
-            self.retentiond.config.state_dir,
-            topics=[consumed(self.topic)],
-        )
-        write(self.folder / "retentiond.yaml", document)
-        done = run("groups", "forget", self.group, *more, "--yes", cwd=self.folder)
+        configure(self.folder, self.driver.broker.bootstrap_servers, self.topic)
+        done = run_here("groups", "forget", self.slow, "--yes", cwd=self.folder)
         assert done.code == 0, done.err
 
     @property
     def without_commit(self) -> Told:
-        sentence = f"group {self.group} was seen to read the topic and has no commit on it"
+        sentence = f"group {self.slow} was seen to read the topic and has no commit on it"
         return Told("hold", "group_without_commit", sentence)
 
     @property
     def vanished(self) -> Told:
-        sentence = (
-            f"group {self.group} was seen to read the topic, has no commit on it, and is gone"
-        )
+        sentence = f"group {self.slow} was seen to read the topic, has no commit on it, and is gone"
         return Told("hold", "group_vanished", sentence)
 
 
 @pytest.fixture
-def stage(driver: RealDriver, spark: SparkSessions, tmp_path: Path, topic_name: str) -> Stage:
-    return Stage(driver, spark, tmp_path, topic_name)
+def stage(driver: RealDriver, spark: SparkSessions, tmp_path: Path, topic_name: str) -> Read:
+    return Read(driver, spark, tmp_path, topic_name)
 
 
 @pytest.mark.parametrize("kind", CONSUMERS)
 def test_a_reader_that_crashes_before_its_first_commit_holds_until_it_is_forgotten(
-    stage: Stage, kind: GroupKind
+    stage: Read, kind: GroupKind
 ) -> None:
     with stage.reading(kind):
         assert stage.told.reason == "group_without_commit"
     for _ in range(2):
         assert stage.told == stage.without_commit
-    stage.driver.delete_group(stage.group)
+    stage.driver.delete_group(stage.slow)
     for _ in range(2):
         assert stage.told == stage.vanished
     assert stage.log_start == 0
@@ -172,27 +145,27 @@ def test_a_reader_that_crashes_before_its_first_commit_holds_until_it_is_forgott
 
 
 def test_an_old_group_that_had_added_the_topic_holds_it_until_it_commits_there(
-    stage: Stage,
+    stage: Read,
 ) -> None:
     other = f"{stage.topic}-other"
     stage.driver.create_topic(other)
-    stage.driver.commit(stage.group, {(other, 0): 0})
+    stage.driver.commit(stage.slow, {(other, 0): 0})
     with stage.reading():
         assert stage.told.reason == "group_without_commit"
     for _ in range(2):
         assert stage.told == stage.without_commit
     assert stage.log_start == 0
 
-    stage.driver.commit(stage.group, {(stage.topic, 0): 4})
+    stage.commit(stage.slow, 4)
     assert deleted_up_to(stage.retentiond.cycle(), stage.topic) == 4
 
 
-def test_a_reader_that_only_the_guards_reading_shows_is_remembered(stage: Stage) -> None:
+def test_a_reader_that_only_the_guards_reading_shows_is_remembered(stage: Read) -> None:
     reading = stage.reading()
     report = stage.retentiond.cycle(before_guard=reading.__enter__)
     assert told(report, stage.topic).reason == "evidence_changed"
     reading.__exit__(None, None, None)
-    stage.driver.delete_group(stage.group)
+    stage.driver.delete_group(stage.slow)
     assert stage.told == stage.vanished
     assert stage.log_start == 0
 
@@ -202,15 +175,15 @@ def test_a_reader_of_a_topic_of_which_nothing_goes_is_remembered_from_the_guards
 ) -> None:
     """The guard reads the partitions alone from which something is to go."""
     other = f"{topic_name}-other"
-    stage = Stage(driver, spark, tmp_path, topic_name, other)
+    stage = Read(driver, spark, tmp_path, topic_name, other)
     driver.create_topic(other)
     reading = stage.reading(topic=other)
     report = stage.retentiond.cycle(before_guard=reading.__enter__)
     assert deleted_up_to(report, stage.topic) == 10
     reading.__exit__(None, None, None)
-    driver.delete_group(stage.group)
+    driver.delete_group(stage.slow)
     driver.produce(other, [driver.now_ms] * 10)
-    driver.commit(f"fast-{topic_name}", {(other, 0): 10})
+    driver.commit(stage.fast, {(other, 0): 10})
     assert stage.told_of(other) == stage.vanished
     assert stage.log_start_of(other) == 0
 
@@ -220,13 +193,13 @@ def test_a_reader_that_waits_for_a_topic_and_crashes_before_it_comes_holds_it(
     driver: RealDriver, spark: SparkSessions, tmp_path: Path, topic_name: str, kind: GroupKind
 ) -> None:
     later = f"{topic_name}-later"
-    stage = Stage(driver, spark, tmp_path, topic_name, later)
+    stage = Read(driver, spark, tmp_path, topic_name, later)
     with stage.reading(kind, later):
         stage.retentiond.cycle()
-    stage.make_topic(later)
+    driver.filled_topic(later, {stage.fast: 10})
     for _ in range(2):
         assert stage.told_of(later) == stage.without_commit
-    driver.delete_group(stage.group)
+    driver.delete_group(stage.slow)
     for _ in range(2):
         assert stage.told_of(later) == stage.vanished
     assert stage.log_start_of(later) == 0
@@ -235,31 +208,13 @@ def test_a_reader_that_waits_for_a_topic_and_crashes_before_it_comes_holds_it(
     assert deleted_up_to(stage.retentiond.cycle(), later) == 10
 
 
-def test_a_topic_that_comes_later_waits_for_the_groups_that_its_policy_requires(
-    driver: RealDriver, spark: SparkSessions, tmp_path: Path, topic_name: str
-) -> None:
-    """They are nowhere yet."""
-    later = f"{topic_name}-later"
-    stage = Stage(driver, spark, tmp_path, topic_name)
-    policy = consumed(later, groups={"required": [stage.group]})
-    stage.retentiond = Retentiond(driver.kafka, spark, tmp_path, stage.topic, policy)
-    stage.retentiond.cycle()
-    stage.make_topic(later)
-    for _ in range(2):
-        assert stage.told_of(later).reason == "required_group_missing"
-    assert stage.log_start_of(later) == 0
-
-    driver.commit(stage.group, {(later, 0): 4})
-    assert deleted_up_to(stage.retentiond.cycle(), later) == 4
-
-
-def test_a_reader_is_remembered_when_its_topic_is_recreated(stage: Stage) -> None:
+def test_a_reader_is_remembered_when_its_topic_is_recreated(stage: Read) -> None:
     with stage.reading():
         stage.retentiond.cycle()
-    stage.driver.delete_group(stage.group)
+    stage.driver.delete_group(stage.slow)
     before = stage.driver.kafka.describe_topics([stage.topic])[stage.topic]
     stage.driver.delete_topic(stage.topic)
-    stage.make_topic()
+    stage.driver.filled_topic(stage.topic, {stage.fast: 10})
     after = stage.driver.kafka.describe_topics([stage.topic])[stage.topic]
     assert isinstance(before, TopicDescription)
     assert isinstance(after, TopicDescription)
@@ -267,27 +222,4 @@ def test_a_reader_is_remembered_when_its_topic_is_recreated(stage: Stage) -> Non
 
     assert stage.told.reason == "topic_recreated"
     assert stage.told == stage.vanished
-    assert stage.log_start == 0
-
-
-def test_an_external_reader_whose_position_was_never_read_holds_when_its_policy_is_mended(
-    stage: Stage, spark: SparkSessions
-) -> None:
-    """Taken out of the policy it has vanished, as every external reader that is taken out."""
-    name = f"query-{stage.topic}"
-    query = {"name": name, "offsets": str(stage.folder / "nowhere.json")}
-    policy = settings(
-        "not used here:9092",
-        stage.retentiond.config.state_dir,
-        dry_run=False,
-        topics=[consumed(stage.topic, groups={"external": [query]})],
-    )
-    plain, stage.retentiond.config = stage.retentiond.config, Config.model_validate(policy)
-    assert stage.told.reason == "group_unreadable"
-
-    stage.retentiond.config = plain
-    sentence = (
-        f"external reader {name} was seen to read the topic, has no commit on it, and is gone"
-    )
-    assert stage.told == Told("hold", "group_vanished", sentence)
     assert stage.log_start == 0

@@ -2,17 +2,16 @@
 
 The age guards a record only as far as its timestamp tells the truth. Where it does not, the
 bound errs to the side of keeping; records that are all dated back are bound by consumption alone.
+What a look-up says of records without a timestamp, or behind deleted ones, is the contract suite's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from retentiond.kafka.interface import AGE_UNKNOWN
-from retentiond.model import TopicPartition
 from retentiond.spark.session import SparkSessions
 from tests.contract.real import RealDriver
 from tests.faults.held import log_start
@@ -23,8 +22,6 @@ from tests.support.brokers.gathering import HOUR_MS
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 MINUTE_MS = HOUR_MS // 60
-
-YEAR_1 = -62_135_596_800_000
 
 ANY_TIME = {"message.timestamp.after.max.ms": str(2**63 - 1), "retention.ms": "-1"}
 """Kafka refuses records that are dated an hour ahead by default, and lets old ones go."""
@@ -49,13 +46,6 @@ class Aged:
         self._driver.commit(f"readers-of-{self._name}", {(topic, 0): len(ages_minutes)})
         self.topics.append(topic)
         return topic
-
-    def produce(self, topic: str, ages_minutes: Sequence[int]) -> None:
-        """``ages_minutes``: a negative one is the timestamp itself. All of it is read."""
-        now = self._driver.now_ms
-        stamps = [each if each < 0 else now - each * MINUTE_MS for each in ages_minutes]
-        self._driver.produce(topic, stamps)
-        self._driver.commit(f"readers-of-{self._name}", {(topic, 0): len(stamps)})
 
     def retentiond(self) -> Retentiond:
         hour = [consumed(topic) | {"retention.commitoffset.ms": HOUR_MS} for topic in self.topics]
@@ -111,32 +101,3 @@ def test_a_host_whose_clock_jumps_by_an_hour_deletes_nothing_that_is_young(
     ahead = retentiond.cycle(now=lambda: driver.now_ms + HOUR_MS)
     assert deleted_up_to(ahead, topic) == aged.log_start(topic) == 1
     assert told(retentiond.cycle(), topic).reason == "too_young"
-
-
-def test_young_records_stay_when_somebody_else_has_deleted_those_in_front_of_them(
-    aged: Aged, driver: RealDriver
-) -> None:
-    """As Kafka Streams does with repartition topics. Until the broker removes the segment in front,
-    it finds no young record at all."""
-    topic = aged.topic(10, 5, 0, config={"segment.ms": str(MINUTE_MS)})  # a segment each
-    at = TopicPartition(topic, 0)
-    assert driver.kafka.delete_records({at: 1}) == {at: 1}
-    report = aged.retentiond().cycle()
-    assert row_of(report, topic).retention_offset in (1, None)
-    assert aged.log_start(topic) == 1
-
-
-def test_records_without_a_timestamp_stay_until_kafkas_own_retention(aged: Aged) -> None:
-    undated = [aged.topic(config=ANY_TIME) for _ in range(4)]
-    mixed = {0: [-1] * 5, 1: [YEAR_1] * 5, 2: [-1, 120, 120], 3: [120, 120, -1, 5]}
-    for number, stamps in mixed.items():
-        aged.produce(undated[number], stamps)
-    ordinary = aged.topic(120, 120, 5)
-
-    report = aged.retentiond().cycle()
-
-    assert {told(report, topic) for topic in undated} == {
-        Told("hold", "offset_unreadable", AGE_UNKNOWN.message)
-    }
-    assert [aged.log_start(topic) for topic in undated] == [0] * 4
-    assert aged.log_start(ordinary) == 2

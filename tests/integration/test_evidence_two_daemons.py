@@ -23,7 +23,7 @@ from retentiond.state.audit_records import DeletionRecord, read_deletions
 from retentiond.tell.report import CycleReport
 from tests.contract.real import TIMEOUT_S, RealDriver
 from tests.faults.held import Held, log_start
-from tests.support.brokers.command import consumed, settings, write
+from tests.support.brokers.command import configure
 from tests.support.brokers.cycles import (
     NO_SPARK,
     Retentiond,
@@ -45,11 +45,8 @@ DELETIONS = 4
 @pytest.fixture
 def topic(driver: RealDriver, topic_name: str) -> Iterator[str]:
     """With ten records, of which seven are read."""
-    driver.create_topic(topic_name)
-    driver.produce(topic_name, [driver.now_ms] * 10)
-    driver.commit(f"readers-of-{topic_name}", {(topic_name, 0): 7})
     with planned_by_the_oracle():
-        yield topic_name
+        yield driver.filled_topic(topic_name, {f"readers-of-{topic_name}": 7})
 
 
 def outcomes(deletions: list[DeletionRecord]) -> list[tuple[int | None, Outcome | None]]:
@@ -129,8 +126,7 @@ def test_two_daemons_delete_no_record_that_is_unread_and_both_audit_logs_are_tru
     folders = [tmp_path / name for name in ("one", "other")]
     for folder in folders:
         folder.mkdir()
-        document = settings(servers, folder / "state", dry_run=False, topics=[consumed(topic_name)])
-        write(folder / "retentiond.yaml", document)
+        configure(folder, servers, topic_name, dry_run=False)
 
     def audits() -> list[list[DeletionRecord]]:
         return [list(read_deletions(folder / "state")) for folder in folders]

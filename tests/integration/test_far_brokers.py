@@ -1,14 +1,16 @@
-"""Brokers that are half a second away, and ask for a login in TLS."""
+"""Brokers that are half a second away, each behind a forwarder, and ask for a login in TLS."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-import retentiond.cycle
+from devkit.embedded import EmbeddedKafka
+from devkit.forwarder import Forwarder
 from retentiond.act.delete import MAX_EVIDENCE_AGE_S
 from retentiond.kafka.brokers import distances
 from retentiond.kafka.client import Client
@@ -16,16 +18,65 @@ from retentiond.kafka.cluster import KafkaCluster
 from retentiond.kafka.settings.properties import translate
 from retentiond.model import TopicPartition
 from tests.contract.real import RealDriver
-from tests.faults import plain_plan
 from tests.support.brokers.command import consumed
-from tests.support.brokers.cycles import Retentiond
-from tests.support.brokers.far import FarKafka, far_kafka
+from tests.support.brokers.cycles import NO_SPARK, Retentiond, planned_by_the_oracle
+from tests.support.brokers.secured import KAFKAS_MODULES, PASSWORD, USER, Section
+from tests.support.certificates import Authority
 
-pytestmark = [pytest.mark.broker, pytest.mark.thorough("a cluster of its own")]
+pytestmark = pytest.mark.broker
 
 ROUND_TRIP_S = 0.5
 
 DAY_MS, HOUR_MS = 86_400_000, 3_600_000
+
+
+class FarKafka(NamedTuple):
+    """``section`` is its ``kafka`` section. All brokers may move further away."""
+
+    kafka: EmbeddedKafka
+    section: Section
+    forwarders: list[Forwarder]
+
+    def move(self, round_trip_s: float) -> None:
+        for each in self.forwarders:
+            each.round_trip_s = round_trip_s
+
+
+@contextmanager
+def far_kafka(folder: Path, brokers: int = 2) -> Iterator[FarKafka]:
+    """Clients log in by SASL/PLAIN in TLS. At first it is near."""
+    authority = Authority(folder / "authority")
+    login = (
+        f"{KAFKAS_MODULES}.plain.PlainLoginModule required username=x password=x "
+        f'user_{USER}="{PASSWORD}";'
+    )
+    config = {
+        "listener.name.client.ssl.keystore.type": "PEM",
+        "listener.name.client.ssl.keystore.location": str(authority.issue("broker").both),
+        "listener.name.client.sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.client.plain.sasl.jaas.config": login,
+    }
+    with ExitStack() as stack:
+        forwarders = [stack.enter_context(closing(Forwarder())) for _ in range(brokers)]
+        kafka = stack.enter_context(
+            EmbeddedKafka(
+                nodes=brokers,
+                security_protocol="SASL_SSL",
+                config=config,
+                advertised_ports={"CLIENT": [each.port for each in forwarders]},
+            )
+        )
+        for node, each in zip(kafka.nodes, forwarders, strict=True):
+            each.target = node.bootstrap_server
+        section = {
+            "bootstrap.servers": ",".join(each.address for each in forwarders),
+            "security.protocol": "SASL_SSL",
+            "ssl.ca.location": str(authority.certificate),
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": USER,
+            "sasl.password": PASSWORD,
+        }
+        yield FarKafka(kafka, section, forwarders)
 
 
 @pytest.fixture(scope="module")
@@ -48,13 +99,14 @@ def topic(far: FarKafka, topic_name: str) -> str:
 
 
 def test_a_cycle_deletes_with_evidence_that_is_young_enough(
-    far: FarKafka, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    far: FarKafka, topic: str, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(retentiond.cycle, "decide", plain_plan.decide)
     entry = consumed(topic) | {"retention.commitoffset.ms": HOUR_MS}
-    spark: object = plain_plan.NoSpark()
-    with closing(KafkaCluster(translate(far.section), lambda *_: None)) as kafka:
-        report = Retentiond(kafka, spark, tmp_path, entry).cycle()  # type: ignore[arg-type]
+    with (
+        planned_by_the_oracle(),
+        closing(KafkaCluster(translate(far.section), lambda *_: None)) as kafka,
+    ):
+        report = Retentiond(kafka, NO_SPARK, tmp_path, entry).cycle()
 
     assert (report.result, report.records_deleted) == ("ok", 4)
     assert 0 < max(report.evidence_ages_s) < MAX_EVIDENCE_AGE_S

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
-from contextlib import closing
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +11,21 @@ import pytest
 
 from tests.contract.real import RealDriver
 from tests.faults.held import log_start
-from tests.support.brokers.command import Process, consumed, settings, write
-from tests.support.tiers import OwnKafka
+from tests.support.brokers.command import Process, configure, matching, write
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.broker
+pytestmark = [
+    pytest.mark.broker,
+    pytest.mark.thorough("a process with a Spark of its own"),
+]
 
+PREFIX = f"fences-{uuid.uuid4().hex[:8]}-"
 
-@pytest.fixture(scope="module")
-def driver(own_kafka: OwnKafka) -> Iterator[RealDriver]:
-    with own_kafka() as kafka, closing(RealDriver(kafka)) as driver:
-        yield driver
+PAY, ORDERS = f"{PREFIX}pay", f"{PREFIX}orders"
 
 
 def read_up_to(driver: RealDriver, offset: int) -> None:
-    for topic in ("pay.a", "orders"):
+    for topic in (PAY, ORDERS):
         driver.commit(f"readers-of-{topic}", {(topic, 0): offset})
 
 
@@ -43,48 +42,46 @@ def test_a_fenced_file_that_can_not_be_used_holds_its_topics_and_nothing_else(
     driver: RealDriver, tmp_path: Path
 ) -> None:
     """At a start, at a reload, by ``reload.watch``, and while cycles run."""
-    for topic in ("pay.a", "orders"):
-        driver.create_topic(topic)
-        driver.produce(topic, [driver.now_ms] * 10)
-    read_up_to(driver, 2)
-    entry = {**consumed(""), "pattern": ".*"}
-    del entry["name"]
-    document = settings(
-        driver.broker.bootstrap_servers, tmp_path / "state", dry_run=False, topics=[entry]
-    )
-    fence = {"file": "pay.yaml", "topics": [r"pay\..*"]}
-    write(
-        tmp_path / "retentiond.yaml", {**document, "policies": [fence], "reload": {"watch": True}}
+    for topic in (PAY, ORDERS):
+        driver.filled_topic(topic, {f"readers-of-{topic}": 2})
+    entry = matching(f"{PREFIX}.*")
+    configure(
+        tmp_path,
+        driver.broker.bootstrap_servers,
+        entry,
+        dry_run=False,
+        policies=[{"file": "pay.yaml", "topics": [f"{PREFIX}pay.*"]}],
+        reload={"watch": True},
     )
     pay, good = tmp_path / "pay.yaml", {"owner": "payments", "topics": [entry]}
 
     with Process("run", cwd=tmp_path) as daemon:
         (told,) = daemon.await_events("retentiond.policy_unreadable")
         assert (told["file"], told["owner"]) == ("pay.yaml", "")
-        deleted_up_to(driver, "orders", 2)
-        eventually(lambda: reason(daemon, "pay.a") == "policy_unreadable")
-        assert log_start(driver.broker, "pay.a") == 0
+        deleted_up_to(driver, ORDERS, 2)
+        eventually(lambda: reason(daemon, PAY) == "policy_unreadable")
+        assert log_start(driver.broker, PAY) == 0
         assert "pay.yaml" in daemon.get("/readyz").text
 
         write(pay, good)  # without a signal
-        deleted_up_to(driver, "pay.a", 2)
+        deleted_up_to(driver, PAY, 2)
 
         pay.write_text("owner: payments\ntopics: [\n")
         daemon.signal(signal.SIGHUP)
         daemon.await_events("retentiond.policy_unreadable", 2)
         read_up_to(driver, 5)
-        deleted_up_to(driver, "orders", 5)
-        eventually(lambda: reason(daemon, "pay.a") == "policy_unreadable")
-        assert log_start(driver.broker, "pay.a") == 2
+        deleted_up_to(driver, ORDERS, 5)
+        eventually(lambda: reason(daemon, PAY) == "policy_unreadable")
+        assert log_start(driver.broker, PAY) == 2
         series = 'retentiond_policy_unreadable{file="pay.yaml",owner=""} 1.0'
         assert series in daemon.get("/metrics").text
 
         write(pay, good)
         daemon.signal(signal.SIGHUP)
-        deleted_up_to(driver, "pay.a", 5)
+        deleted_up_to(driver, PAY, 5)
         pay.unlink()
         daemon.await_events("retentiond.policy_unreadable", 3)
         read_up_to(driver, 8)
-        deleted_up_to(driver, "orders", 8)
-        eventually(lambda: reason(daemon, "pay.a") == "policy_unreadable")
-        assert log_start(driver.broker, "pay.a") == 5
+        deleted_up_to(driver, ORDERS, 8)
+        eventually(lambda: reason(daemon, PAY) == "policy_unreadable")
+        assert log_start(driver.broker, PAY) == 5

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -27,12 +25,6 @@ from tests.support.builders.reports import report
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.thorough("Java clients")]
-
-
-@pytest.fixture
-def driver(kafka: EmbeddedKafka) -> Iterator[RealDriver]:
-    with closing(RealDriver(kafka)) as made:
-        yield made
 
 
 def test_a_streams_group_bounds_what_it_reads_like_any_other(

@@ -13,10 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from retentiond.kafka.interface import GroupMembers
 from tests.contract.real import RealDriver
-from tests.support.brokers.command import Document, Done, consumed, settings, write
-from tests.support.brokers.raw_members import member, short_subscription
+from tests.support.brokers.command import Document, Done, configure, consumed
 from tests.support.command_here import run_here
 from tests.support.tiers import OwnKafka
 
@@ -71,10 +69,7 @@ def test_what_nobody_can_see_is_said_and_the_topic_is_written_as_disabled(
 
 
 def enabled(driver: RealDriver, folder: Path, **rules: object) -> Path:
-    document = settings(
-        driver.broker.bootstrap_servers, folder / "state", topics=[consumed("orders", **rules)]
-    )
-    return write(folder / "retentiond.yaml", document)
+    return configure(folder, driver.broker.bootstrap_servers, consumed("orders", **rules))
 
 
 def test_odd_names_are_short_and_safe_in_tables_and_whole_in_json(
@@ -126,36 +121,6 @@ def test_the_doctor_reads_an_external_position_and_its_remedy_is_of_its_kind(
         assert "kafka-" not in sentence
 
 
-def test_an_address_that_can_not_be_read_is_refused_with_its_path(
-    driver: RealDriver, tmp_path: Path
-) -> None:
-    reader = {"name": "etl", "spark_checkpoint": "s3a://lake/checkpoint"}
-    config = enabled(driver, tmp_path, groups={"external": [reader]})
-    done = run_here("check", "-c", config, cwd=tmp_path)
-    assert done.code == 2
-    assert "topics[0].groups.external[0].spark_checkpoint: expected a folder of this" in done.err
-
-
-def test_a_live_member_whose_metadata_are_shorter_than_their_version_counts_by_its_commit(
-    driver: RealDriver, tmp_path: Path
-) -> None:
-    """kafka-go and sarama-cluster say version 1 and end before the owned partitions."""
-    driver.create_topic("sold", config={"retention.ms": "-1"})
-    driver.produce("sold", [driver.now_ms - TWO_DAYS_MS] * 10)
-    driver.commit("go", {("sold", 0): 4})
-    document = settings(
-        driver.broker.bootstrap_servers, tmp_path / "state", topics=[consumed("sold")]
-    )
-    config = write(tmp_path / "retentiond.yaml", document)
-    metadata = short_subscription(1, "sold", "other")
-    with member(driver.broker, "go", metadata, short_subscription(1)):
-        listed = [each for each in driver.kafka.list_groups() if each.group_id == "go"]
-        read = driver.kafka.members(listed)
-        plan = run_here("explain", "sold:0", "-c", config, "--output", "json", cwd=tmp_path).plan
-    assert read == {"go": GroupMembers(frozenset({"sold", "other"}))}
-    assert (plan["verdict"], plan["cutoff"], plan["binding_group"]) == ("delete", 4, "go")
-
-
 def test_a_group_does_not_end_the_hold_of_an_external_reader_whose_name_it_takes(
     driver: RealDriver, tmp_path: Path
 ) -> None:
@@ -165,15 +130,14 @@ def test_a_group_does_not_end_the_hold_of_an_external_reader_whose_name_it_takes
     place = tmp_path / "at.json"
     place.write_text('{"moved": {"0": 2}}')
     reader = {"name": "lake", "offsets": str(place)}
-    servers, state = driver.broker.bootstrap_servers, tmp_path / "state"
-    before, after = consumed("moved", groups={"external": [reader]}), consumed("moved")
-    config = write(tmp_path / "retentiond.yaml", settings(servers, state, topics=[before]))
+    servers = driver.broker.bootstrap_servers
+    config = configure(tmp_path, servers, consumed("moved", groups={"external": [reader]}))
     (row,) = run_here("run", "--once", "--output", "json", "-c", config, cwd=tmp_path).plan[
         "partitions"
     ]
     assert row["binding_group"] == "lake"
 
-    write(config, settings(servers, state, topics=[after]))
+    configure(tmp_path, servers, "moved")
     driver.commit("lake", {("moved", 0): 10})
     for _ in range(2):
         (row,) = run_here("run", "--once", "--output", "json", "-c", config, cwd=tmp_path).plan[

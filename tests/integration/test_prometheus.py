@@ -11,7 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.contract.real import RealDriver
-from tests.support.brokers.command import Process, settings, write
+from tests.support.brokers.command import Process, configure, write
 from tests.support.dashboard import choices, everything_chosen, marks, queries
 from tests.support.prometheus import DEPLOYED, Prometheus, running_prometheus, tool
 from tests.support.tiers import OwnKafka
@@ -53,11 +53,9 @@ def topics(driver: RealDriver) -> None:
         retention_ms = -1 if retention_h is None else int(retention_h * HOUR_MS)
         driver.create_topic(topic, 1, {"retention.ms": str(retention_ms)})
         driver.produce(topic, [int(driver.now_ms - age_h * HOUR_MS)] * 10)
-    driver.create_topic("tiered", 1, {"remote.storage.enable": "true", "retention.ms": "-1"})
-    driver.produce("tiered", [driver.now_ms] * 10)
-    driver.create_topic("left", 1, {"retention.ms": "-1"})
-    driver.produce("left", [driver.now_ms] * 10)
-    driver.commit("leaver", {("left", 0): 1})
+    for_ever = {"retention.ms": "-1"}
+    driver.filled_topic("tiered", config={"remote.storage.enable": "true", **for_ever})
+    driver.filled_topic("left", {"leaver": 1}, config=for_ever)
     for group, offset in (("billing", 4), ("search", 7), ("audit", 10)):
         driver.commit(group, {("orders", 0): offset})
     for topic in ("late", "lost", "kept", "tiered"):
@@ -77,18 +75,16 @@ def daemon(
     }
     of_team = {"owner": "team", "topics": [{"name": "left", **at_once}]}
     write(folder / "team.yaml", of_team)
-    servers = driver.broker.bootstrap_servers
-    document = settings(
-        servers,
-        folder / "state",
+    configure(
+        folder,
+        driver.broker.bootstrap_servers,
+        {"pattern": ".*", **at_once},
         dry_run=False,
-        topics=[{"pattern": ".*", **at_once}],
         policies="team.yaml",
         disk_pressure={"below_free": "98%", "until_free": "99%"},
         schedule={"interval": "2s"},
         metrics={"cluster": "tests", "partitions": False},
     )
-    write(folder / "retentiond.yaml", document)
     with Process("run", cwd=folder) as daemon:
         daemon.await_events("retentiond.cycle")
         driver.delete_group("leaver")

@@ -18,13 +18,14 @@ from confluent_kafka import TopicPartition as ConfluentPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from devkit.embedded import EmbeddedKafka
-from retentiond.kafka.interface import OffsetBound
-from retentiond.model import Commit, Failure, GroupKind, TopicPartition
+from retentiond.model import Commit, Failure, GroupKind
 from retentiond.spark.session import SparkSessions
 from tests.contract.real import TIMEOUT_S, RealDriver, share_consumer
-from tests.support.brokers.command import Process, consumed, run, settings, write
+from tests.faults.held import log_start
+from tests.support.brokers.command import Process, configure, write
 from tests.support.brokers.cycles import Retentiond, deleted_up_to, told
 from tests.support.brokers.java_clients import consuming, copying
+from tests.support.command_here import run_here
 from tests.support.releases import COUNTS, EARLY_CONSUMER_GROUPS, OLDEST, TESTED, Release, chosen
 from tests.support.waiting import eventually
 
@@ -60,16 +61,9 @@ def driver(any_kafka: EmbeddedKafka) -> Iterator[RealDriver]:
 @pytest.fixture
 def read_topic(driver: RealDriver, topic_name: str) -> Iterator[str]:
     """Ten records, of which a group has read seven."""
-    driver.create_topic(topic_name, config={"segment.ms": "3600000"})
-    driver.produce(topic_name, [driver.now_ms] * RECORDS)
-    driver.commit(topic_name, {(topic_name, 0): COMMITTED})
-    yield topic_name
+    hourly = {"segment.ms": "3600000"}
+    yield driver.filled_topic(topic_name, {topic_name: COMMITTED}, config=hourly)
     driver.delete_group(topic_name)
-
-
-def log_start(driver: RealDriver, topic: str) -> object:
-    at = TopicPartition(topic, 0)
-    return driver.kafka.offsets([at], OffsetBound.LOG_START)[at]
 
 
 def test_the_main_job(
@@ -78,7 +72,7 @@ def test_the_main_job(
     report = Retentiond(driver.kafka, spark, tmp_path, read_topic).cycle()
 
     assert (report.result, report.plan.problems) == ("ok", ())
-    assert deleted_up_to(report, read_topic) == log_start(driver, read_topic) == COMMITTED
+    assert deleted_up_to(report, read_topic) == log_start(driver.broker, read_topic) == COMMITTED
 
 
 @pytest.fixture
@@ -117,10 +111,10 @@ def _consume(
             "group_without_commit" if counts else "group_unreadable",
         )
         assert topic in (held.sentence or "")
-        assert log_start(driver, topic) == 0
+        assert log_start(driver.broker, topic) == 0
         commit(COMMITTED)
         assert deleted_up_to(retentiond.cycle(), topic) == (COMMITTED if counts else None)
-        assert log_start(driver, topic) == (COMMITTED if counts else 0)
+        assert log_start(driver.broker, topic) == (COMMITTED if counts else 0)
 
 
 def _member(
@@ -179,10 +173,10 @@ def _share(driver: RealDriver, retentiond: Retentiond, topic: str, *, counts: bo
     )
     report = retentiond.cycle()
     if counts:
-        assert deleted_up_to(report, topic) == log_start(driver, topic) == COMMITTED
+        assert deleted_up_to(report, topic) == log_start(driver.broker, topic) == COMMITTED
     else:
         assert told(report, topic).reason == "group_unreadable"
-        assert log_start(driver, topic) == 0
+        assert log_start(driver.broker, topic) == 0
 
 
 def _offsets(commits: Sequence[Commit] | Failure) -> list[int | None]:
@@ -201,13 +195,13 @@ def _streams(driver: RealDriver, retentiond: Retentiond, topic: str) -> None:
         )
     driver.produce(topic, [driver.now_ms] * (RECORDS - COMMITTED))
     report = retentiond.cycle()
-    assert deleted_up_to(report, topic) == log_start(driver, topic) == COMMITTED
+    assert deleted_up_to(report, topic) == log_start(driver.broker, topic) == COMMITTED
 
 
 @on_commands
 def test_the_first_look(driver: RealDriver, read_topic: str, tmp_path: Path) -> None:
     servers = driver.broker.bootstrap_servers
-    done = run("plan", "--bootstrap-server", servers, "--output", "json", cwd=tmp_path)
+    done = run_here("plan", "--bootstrap-server", servers, "--output", "json", cwd=tmp_path)
 
     assert (done.code, done.err) == (0, "")
     assert read_topic in done.out
@@ -215,14 +209,12 @@ def test_the_first_look(driver: RealDriver, read_topic: str, tmp_path: Path) -> 
 
 @pytest.fixture
 def config(driver: RealDriver, read_topic: str, tmp_path: Path) -> Path:
-    servers = driver.broker.bootstrap_servers
-    document = settings(servers, tmp_path / "state", topics=[consumed(read_topic)], dry_run=False)
-    return write(tmp_path / "retentiond.yaml", document)
+    return configure(tmp_path, driver.broker.bootstrap_servers, read_topic, dry_run=False)
 
 
 @on_commands
 def test_explain(driver: RealDriver, read_topic: str, config: Path, tmp_path: Path) -> None:
-    done = run("explain", f"{read_topic}:0", "--config", config, cwd=tmp_path)
+    done = run_here("explain", f"{read_topic}:0", "--config", config, cwd=tmp_path)
 
     assert done.code == 0
     assert "delete: consumed" in done.out
@@ -231,7 +223,7 @@ def test_explain(driver: RealDriver, read_topic: str, config: Path, tmp_path: Pa
 
 @on_commands
 def test_the_doctor(release: Release, config: Path, tmp_path: Path) -> None:
-    done = run("doctor", "--config", config, "--output", "json", "--no-spark", cwd=tmp_path)
+    done = run_here("doctor", "--config", config, "--output", "json", "--no-spark", cwd=tmp_path)
 
     findings: list[dict[str, Any]] = json.loads(done.out)["findings"]
     assert (done.code, done.err) == (0, "")
@@ -251,20 +243,20 @@ def test_delete_records(driver: RealDriver, read_topic: str, tmp_path: Path) -> 
     partition = {"topic": read_topic, "partition": 0, "offset": 4}
     file = write(tmp_path / "offsets.json", {"version": 1, "partitions": [partition]})
     servers = driver.broker.bootstrap_servers
-    done = run(
+    done = run_here(
         *("delete-records", "--bootstrap-server", servers, "--offset-json-file", file),
         *("--state-dir", tmp_path / "state", "--yes"),
         cwd=tmp_path,
     )
 
     assert (done.code, done.err) == (0, "")
-    assert log_start(driver, read_topic) == 4
+    assert log_start(driver.broker, read_topic) == 4
 
 
 @on_commands
 def test_orphans(driver: RealDriver, read_topic: str, tmp_path: Path) -> None:
     (node,) = driver.broker.nodes
-    done = run(
+    done = run_here(
         *("orphans", "--bootstrap-server", node.internal_server, "--output", "json"),
         *("--log-dir", *node.log_dirs, "--state-dir", tmp_path / "state"),
         cwd=tmp_path,
@@ -280,6 +272,8 @@ def test_the_daemon(driver: RealDriver, read_topic: str, config: Path, tmp_path:
     with Process("run", "--config", config, cwd=tmp_path) as daemon:
         daemon.await_events("retentiond.started")
         eventually(
-            lambda: log_start(driver, read_topic), lambda offset: offset == COMMITTED, timeout_s=90
+            lambda: log_start(driver.broker, read_topic),
+            lambda offset: offset == COMMITTED,
+            timeout_s=90,
         )
         eventually(lambda: daemon.get("/readyz").status_code, lambda code: code == 200)

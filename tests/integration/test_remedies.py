@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import closing
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,12 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewPartitions
 
-from devkit.embedded import EmbeddedKafka, tools
+from devkit.embedded import tools
 from retentiond.kafka.interface import OffsetBound
 from retentiond.model import Failure, GroupKind, PlanRow, Reason, TopicPartition
 from retentiond.tell.reasons import remedy, tool_options
 from tests.contract.real import TIMEOUT_S, RealDriver
-from tests.support.brokers.command import consumed, settings, write
+from tests.support.brokers.command import configure
 from tests.support.brokers.java_clients import copying
 from tests.support.builders.reports import row
 from tests.support.command_here import run_here
@@ -46,12 +45,6 @@ KINDS = (
 
 ADDED = 1
 """The partition that the topic gets when the group has ended."""
-
-
-@pytest.fixture
-def driver(kafka: EmbeddedKafka) -> Iterator[RealDriver]:
-    with closing(RealDriver(kafka)) as made:
-        yield made
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
@@ -164,9 +157,7 @@ def test_a_negative_commit_is_told_and_reset_by_the_command_of_its_remedy(
     driver.create_topic(topic_name, config={"retention.ms": "-1"})
     driver.produce(topic_name, [0] * 3)
     driver.commit(topic_name, {(topic_name, 0): -1001})
-    servers = driver.broker.bootstrap_servers
-    document = settings(servers, tmp_path / "state", topics=[consumed(topic_name)])
-    config = write(tmp_path / "retentiond.yaml", document)
+    config = configure(tmp_path, driver.broker.bootstrap_servers, topic_name)
 
     def explained() -> Mapping[str, Any]:
         at = f"{topic_name}:0"

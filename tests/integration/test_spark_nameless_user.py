@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import pwd
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from devkit.embedded import EmbeddedKafka
-from tests.support.brokers.command import settings, write
+from tests.support.brokers.command import RETENTIOND, configure
 
 pytestmark = [
     pytest.mark.spark,
@@ -39,12 +38,10 @@ def as_nobody_known() -> list[str]:
 def test_a_whole_cycle_is_run(
     kafka: EmbeddedKafka, as_nobody_known: list[str], home: str | None, tmp_path: Path
 ) -> None:
-    document = settings(kafka.bootstrap_servers, tmp_path / "state")
-    file = write(tmp_path / "c.yaml", document)
-    retentiond = str(Path(sys.executable).with_name("retentiond"))
+    file = configure(tmp_path, kafka.bootstrap_servers)
     environment = {name: value for name, value in os.environ.items() if name != "HOME"}
     done = subprocess.run(
-        [*as_nobody_known, retentiond, "run", "--once", "--config", str(file)],
+        [*as_nobody_known, *RETENTIOND, "run", "--once", "--config", str(file)],
         cwd=tmp_path,
         env=environment if home is None else {**environment, "HOME": home},
         capture_output=True,

@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer
+from confluent_kafka import OFFSET_BEGINNING, Consumer
 from confluent_kafka import TopicPartition as ConfluentPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
@@ -63,13 +63,9 @@ def driver(own_kafka: OwnKafka) -> Iterator[RealDriver]:
         yield made
 
 
-def produce(driver: RealDriver, topic: str, ages_ms: Sequence[int], partition: int = 0) -> None:
-    producer = Producer({"bootstrap.servers": driver.broker.bootstrap_servers, "log_level": 0})
-    for age_ms in ages_ms:
-        stamp = driver.now_ms - age_ms
-        value = b"v" * RECORD_BYTES
-        producer.produce(topic, value, partition=partition, timestamp=stamp)
-        assert not producer.flush(TIMEOUT_S)
+def produce(driver: RealDriver, topic: str, ages_ms: Sequence[int]) -> None:
+    now_ms = driver.now_ms
+    driver.produce(topic, [now_ms - age_ms for age_ms in ages_ms], value=b"v" * RECORD_BYTES)
 
 
 def local_start(driver: RealDriver, topic: str, partition: int = 0) -> int:

@@ -25,10 +25,12 @@ THOROUGH_FIXTURES = {
     "own_kafka": "a cluster of its own",
     "three_kafka": "three brokers",
     "clusters": "two clusters",
+    "far": "a cluster of its own",
     "secured": "a secured cluster",
     "guarded": "a secured cluster",
     "store": "an object store",
     "prometheus": "Prometheus",
+    "runs": "a process with a Spark of its own",
 }
 
 THOROUGH_PATHS = {

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -48,6 +48,24 @@ def consumed(topic: str, **rules: Any) -> Document:
         "retention.commitoffset.ms": 0,
         **rules,
     }
+
+
+def matching(pattern: str, **rules: Any) -> Document:
+    """As `consumed`, about the topics whose names match."""
+    entry = consumed("", **rules)
+    del entry["name"]
+    return {"pattern": pattern, **entry}
+
+
+def configure(folder: Path, servers: str, *topics: str | Document, **changes: Any) -> Path:
+    """Writes the `settings` of ``folder / "state"`` to its ``retentiond.yaml``."""
+    if topics:
+        changes["topics"] = entries(topics)
+    return write(folder / "retentiond.yaml", settings(servers, folder / "state") | changes)
+
+
+def entries(topics: Iterable[str | Document]) -> list[Document]:
+    return [consumed(topic) if isinstance(topic, str) else topic for topic in topics]
 
 
 def write(file: Path, document: Document) -> Path:
@@ -257,6 +275,17 @@ class Process:
         """A GET on the port that it said it listens on."""
         port = self.await_events("retentiond.started")[0]["port"]
         return httpx.get(f"http://127.0.0.1:{port}{path}", auth=login)
+
+    def metric(self, series: str) -> float | None:
+        """The value of one, named with its labels; None: it is not there."""
+        lines = self.get("/metrics").text.splitlines()
+        found = [line for line in lines if line.startswith(f"{series} ")]
+        return float(found[0].rpartition(" ")[2]) if found else None
+
+    @property
+    def failures(self) -> float:
+        """The counter of failed cycles."""
+        return self.metric('retentiond_cycles_total{result="failed"}') or 0
 
 
 def _name(process: psutil.Process) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,8 +24,10 @@ from retentiond.spark.session import SparkSessions
 from retentiond.state.audit_records import DeletionRecord, read_deletions
 from retentiond.state.state import open_state
 from retentiond.tell.report import CycleReport
+from tests.contract.real import RealDriver
+from tests.faults.held import log_start
 from tests.support import oracle
-from tests.support.brokers.command import Document, consumed, settings
+from tests.support.brokers.command import Document, entries, settings
 from tests.support.waiting import eventually
 
 Clock = Callable[[], int]
@@ -60,7 +62,7 @@ class Retentiond:
             settings(
                 "not used here:9092",
                 folder / "state",
-                topics=_entries(topics),
+                topics=entries(topics),
                 **{"dry_run": False, **more},
             )
         )
@@ -120,10 +122,6 @@ def arrange_deletion(retentiond: Retentiond, topic: str, cutoff: int) -> None:
     eventually(said, lambda missing: not missing)
 
 
-def _entries(topics: Iterable[str | Document]) -> list[Document]:
-    return [consumed(topic) if isinstance(topic, str) else topic for topic in topics]
-
-
 def _interrupted(now: Clock, happens: Callable[[], object]) -> Clock:
     """A cycle looks at the clock twice when it begins, and next right before its second reading."""
     looks = itertools.count()
@@ -162,3 +160,42 @@ def deleted_up_to(report: CycleReport, topic: str, partition: int = 0) -> int | 
         return row.cutoff
     print(row, outcome, report.plan.problems, report.plan.guard_problems, sep="\n")
     return None
+
+
+class Stage:
+    """A topic with ten records in each partition, names of two groups, and who is to delete.
+
+    ``topics``: further ones of its policy; ``kafka``: by which it reads and deletes."""
+
+    def __init__(
+        self,
+        driver: RealDriver,
+        spark: SparkSessions,
+        folder: Path,
+        topic: str,
+        *topics: str | Document,
+        partitions: int = 1,
+        kafka: Kafka | None = None,
+    ) -> None:
+        self.driver, self.topic, self.folder = driver, topic, folder
+        self.fast, self.slow = f"fast-{topic}", f"slow-{topic}"
+        self.retentiond = Retentiond(kafka or driver.kafka, spark, folder, topic, *topics)
+        driver.filled_topic(topic, partitions=partitions)
+
+    def commit(self, group: str, *offsets: int) -> None:
+        """One for each partition, from the first on."""
+        self.driver.commit(group, {(self.topic, at): offset for at, offset in enumerate(offsets)})
+
+    @property
+    def log_start(self) -> int:
+        return log_start(self.driver.broker, self.topic)
+
+    @property
+    def told(self) -> Told:
+        """In one more cycle."""
+        return told(self.retentiond.cycle(), self.topic)
+
+    @property
+    def waits_for_the_slow_group(self) -> Told:
+        sentence = f"group {self.slow} once committed here and has no commit any more"
+        return Told("hold", "group_vanished", sentence)

@@ -20,7 +20,7 @@ from tests.support.command_here import run_here
 TOOL = "org.apache.kafka.tools.DeleteRecordsCommand"
 
 RECORDS = 10
-"""In each partition."""
+"""In each partition of a filled topic."""
 
 TIMEOUT_S = 60
 
@@ -35,14 +35,6 @@ class Bench:
         self.folder = folder
         self.state_dir = folder / "state"
         self.servers = driver.broker.bootstrap_servers
-
-    def topic(self, name: str, partitions: int = 1, **config: str) -> str:
-        """Ten records in each partition."""
-        dotted = {key.replace("_", "."): value for key, value in config.items()}
-        self.driver.create_topic(name, partitions, dotted)
-        for partition in range(partitions):
-            self.driver.produce(name, [self.driver.now_ms] * RECORDS, partition)
-        return name
 
     def file(self, *entries: tuple[str, int, int], text: str | None = None) -> Path:
         file = self.folder / "offsets.json"

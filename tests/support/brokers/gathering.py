@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any
 
 from retentiond.config import Config
-from retentiond.gather.gather import gather, gather_again
+from retentiond.gather.gather import gather
 from retentiond.kafka.interface import Kafka
 from retentiond.model import TopicPartition
 from retentiond.snapshot import GroupReading, PartitionReading, Snapshot
@@ -38,13 +38,6 @@ def sleep_until(instant: float) -> None:
 
 def snapshot(kafka: Kafka, config: Config) -> Snapshot:
     return gather(kafka, config, time.time_ns() // 1_000_000, wait_until=sleep_until)
-
-
-def second_snapshot(
-    kafka: Kafka, config: Config, first: Snapshot, only: Collection[TopicPartition]
-) -> Snapshot:
-    """As the guard reads it."""
-    return gather_again(kafka, config, first, frozenset(only), wait_until=sleep_until)
 
 
 def partitions(taken: Snapshot) -> dict[TopicPartition, PartitionReading]:

@@ -15,6 +15,7 @@ from kafka import TopicPartition as PythonPartition
 from devkit.embedded import EmbeddedKafka, Node
 from tests.contract.real import RealDriver
 from tests.support.brokers.command import Done, run
+from tests.support.command_here import run_here
 from tests.support.waiting import eventually
 
 TIMEOUT_S = 30.0
@@ -95,6 +96,8 @@ class Orphaned:
 
     def orphans(self, *arguments: object, environment: Mapping[str, str] | None = None) -> Done:
         options = (*self.options(), *arguments)
+        if environment is None:
+            return run_here("orphans", *options, cwd=self.folder)
         return run("orphans", *options, cwd=self.folder, environment=environment)
 
     def look(

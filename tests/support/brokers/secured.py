@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from confluent_kafka.admin import (
@@ -14,6 +14,8 @@ from confluent_kafka.admin import (
 )
 
 from devkit.embedded import EmbeddedKafka
+from retentiond.kafka.cluster import KafkaCluster
+from retentiond.kafka.settings.properties import ClientSettings
 from tests.support.brokers.guarded import AUTHORIZER, ENOUGH
 from tests.support.certificates import Authority, Issued
 
@@ -66,6 +68,13 @@ class Secured:
     def tls(self, listener: str, **more: object) -> Section:
         """One of `LISTENERS`."""
         return self._section(self.kafka.servers_of(listener), "SSL", _dotted(more))
+
+    def lets_in(self, settings: ClientSettings) -> None:
+        """Both clients, as somebody whom the rights are granted that retentiond asks for."""
+        with closing(KafkaCluster(settings, lambda *_: None)) as kafka:
+            kafka.topic_names()  # confluent-kafka
+            assert kafka.cluster_id() == self.kafka.cluster_id  # kafka-python
+            assert kafka.coordinator_state().may_describe_cluster
 
     def _section(self, servers: str, protocol: str, more: Mapping[str, str]) -> Section:
         return {

@@ -26,9 +26,7 @@ RECORDS, FAST, SLOW = 10, 9, 3
 def produce_and_read(driver: RealDriver) -> None:
     """The slow groups are on every partition of the offsets topic."""
     for topic in TOPICS:
-        driver.create_topic(topic)
-        driver.produce(topic, [driver.now_ms] * RECORDS)
-        driver.commit(slow_group(topic), {(topic, 0): SLOW})
+        driver.filled_topic(topic, {slow_group(topic): SLOW})
     driver.commit("fast", {(topic, 0): FAST for topic in TOPICS})
 
 

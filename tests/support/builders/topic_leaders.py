@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from threading import Event
 
 from retentiond.act.approved import Approved, CommitEvidence
 from retentiond.kafka.interface import (
-    CoordinatorState,
     DeleteFailure,
-    EpochEnd,
-    GroupMembers,
-    KeyedRecord,
-    ListedGroup,
-    LogDirs,
-    LogRange,
     OffsetBound,
-    PartitionEpoch,
     RequestResult,
-    TopicConfig,
     TopicDescription,
 )
-from retentiond.model import Commit, DeletionOutcome, Failure, GroupKind, PlanRow, TopicPartition
+from retentiond.model import DeletionOutcome, Failure, GroupKind, PlanRow, TopicPartition
+from tests.support.builders.deletable_topics import PartOfKafka
 from tests.support.builders.guard_readings import deletion
 
 
@@ -48,8 +40,9 @@ class Log:
     log_start_offset: int
 
 
-class Leaders:
-    """A `Kafka` of logs. ``replies`` are used up one a request; after that requests apply."""
+class Leaders(PartOfKafka):  # type: ignore[misc]  # as said there
+    """A `Kafka` of logs, as far as act/ asks for it. ``replies`` are used up one a request; after
+    that requests apply."""
 
     def __init__(self, partitions: Collection[TopicPartition]) -> None:
         self.logs = {at: Log(f"id-of-{at.topic}", 10) for at in partitions}
@@ -59,9 +52,6 @@ class Leaders:
         self.deadlines: list[float] = []  # of the requests
         self.unreadable: set[TopicPartition] = set()  # their log start offset can't be read
         self.failing: dict[str, Exception] = {}  # by method
-
-    def get_ready(self, partitions: Collection[TopicPartition]) -> float:
-        raise NotImplementedError
 
     def look_before_deleting(
         self, partitions: Collection[TopicPartition]
@@ -138,60 +128,6 @@ class Leaders:
         self.calls.append(method)
         if method in self.failing:
             raise self.failing[method]
-
-    # Nothing in act/ asks for the rest.
-
-    def topic_configs(self, names: Collection[str]) -> Mapping[str, TopicConfig | Failure]:
-        raise NotImplementedError
-
-    def broker_configs(self, names: Collection[str]) -> Mapping[int, Mapping[str, str] | Failure]:
-        raise NotImplementedError
-
-    def log_dirs(self, _give_up: Callable[[], bool] = lambda: False) -> LogDirs:
-        raise NotImplementedError
-
-    def offsets_at(
-        self,
-        timestamps_ms: Mapping[TopicPartition, int],
-        logs: Mapping[TopicPartition, LogRange] | None = None,
-    ) -> Mapping[TopicPartition, int | Failure | None]:
-        raise NotImplementedError
-
-    def epoch_ends(
-        self, asked: Collection[PartitionEpoch]
-    ) -> Mapping[PartitionEpoch, EpochEnd | Failure | None]:
-        raise NotImplementedError
-
-    def last_records(
-        self, topic: str, elsewhere: Mapping[str, str] | None = None
-    ) -> Sequence[KeyedRecord] | Failure:
-        raise NotImplementedError
-
-    def coordinator_state(self, earlier: CoordinatorState | None = None) -> CoordinatorState:
-        raise NotImplementedError
-
-    def coordinators_since(self, earlier: CoordinatorState) -> CoordinatorState:
-        raise NotImplementedError
-
-    def list_groups(self) -> Sequence[ListedGroup]:
-        raise NotImplementedError
-
-    def commits(
-        self, groups: Collection[str], on: Collection[TopicPartition] | None = None
-    ) -> Mapping[str, Sequence[Commit] | Failure]:
-        raise NotImplementedError
-
-    def cluster_time(self) -> int | Failure | None:
-        raise NotImplementedError
-
-    def share_offsets(self, groups: Collection[str]) -> Mapping[str, Sequence[Commit] | Failure]:
-        raise NotImplementedError
-
-    def members(self, groups: Collection[ListedGroup]) -> Mapping[str, GroupMembers | Failure]:
-        raise NotImplementedError
-
-    def close(self) -> None:
-        raise NotImplementedError
 
 
 def _failure(result: RequestResult, code: str) -> DeleteFailure:

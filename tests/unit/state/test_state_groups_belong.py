@@ -156,6 +156,29 @@ def test_an_incomplete_cycle_observes_nothing_and_adds_readers(
     assert known[GroupOnTopic("late", "orders")].offsets == {}
 
 
+def test_a_topic_that_is_gone_leaves_the_memory_after_a_day_and_not_before(
+    memory: GroupMemory, kafka: FakeCluster
+) -> None:
+    """And what is back in time finds its readers waited for."""
+    clock = Clock(memory)
+    kafka.leave("search")  # a live member would wait for the topic
+    observe(memory, kafka)
+
+    def is_remembered_after(hours: int) -> bool:
+        for _ in range(hours):
+            clock.later(HOUR_MS)
+            observe(memory, kafka)
+        return BILLING in memory.recall().commits
+
+    kafka.delete_topic("orders")
+    assert is_remembered_after(23)
+    kafka.create_topic("orders", 2)
+    assert is_remembered_after(2)
+    kafka.delete_topic("orders")
+    assert is_remembered_after(24)
+    assert not is_remembered_after(2)
+
+
 def test_a_topic_that_can_not_be_seen_is_not_gone(memory: GroupMemory, kafka: FakeCluster) -> None:
     clock = Clock(memory)
     observe(memory, kafka)
