@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from devkit.embedded import EmbeddedKafka
-from retentiond.model import GroupKind
 from tests.contract.real import RealDriver
-from tests.support.brokers.command import Document, Done, consumed, run, settings, write
+from tests.support.brokers.command import Document, Done, configure, consumed, matching
+from tests.support.command_here import run_here
 from tests.support.releases import NEWEST, OLDEST, Release
 
 pytestmark = [
@@ -31,20 +31,14 @@ HOUR_MS = 3_600_000
 
 PREFIX = f"plan-{uuid.uuid4().hex[:8]}."
 
-SHARE_GROUP = f"{PREFIX}share"
+LAKE = f"{PREFIX}lake"
+"""An external reader that has told nobody how far it is."""
 
 RECORDS = 10
 
 
 def topic_entry(name: str, **rules: Any) -> Document:
     return consumed(PREFIX + name, **rules)
-
-
-def matching(pattern: str, **rules: Any) -> Document:
-    """An entry about topics by pattern."""
-    entry = consumed("", **rules)
-    del entry["name"]
-    return {"pattern": re.escape(PREFIX) + pattern, **entry}
 
 
 TOPICS = [
@@ -64,12 +58,13 @@ TOPICS = [
     consumed("__consumer_offsets"),
     topic_entry("retention-exceeds-forced", **{"retention.commitoffset.ms": 2 * HOUR_MS}),
     topic_entry("open-transaction"),
+    topic_entry(
+        "group-unreadable", groups={"external": [{"name": LAKE, "offsets": "/nowhere/lake.json"}]}
+    ),
     topic_entry("z-limit-reached"),
-    matching("policy-.*"),
-    matching(".*-conflict", **{"retention.commitoffset.ms": 1}),
+    matching(f"{re.escape(PREFIX)}policy-.*"),
+    matching(f"{re.escape(PREFIX)}.*-conflict", **{"retention.commitoffset.ms": 1}),
 ]
-
-GROUP_UNREADABLE = topic_entry("group-unreadable", groups={"exclude": []})
 
 
 @dataclass(frozen=True)
@@ -97,23 +92,17 @@ def planned(
     folder = tmp_path_factory.mktemp("plan")
     with closing(RealDriver(any_kafka)) as driver:
         populate(driver)
-        topics = TOPICS[:]
-        if release.is_default:
-            with driver.subscribed(SHARE_GROUP, GroupKind.SHARE, [f"{PREFIX}group-unreadable"]):
-                topics.append(GROUP_UNREADABLE)
-        document = settings(
+        config = configure(
+            folder,
             any_kafka.bootstrap_servers,
-            folder / "state",
+            *TOPICS,
             dry_run=False,
             limits={"partitions_per_cycle": 3},
-            # What a share group has read is not known, so it would hold every topic here.
-            defaults={"groups": {"only": [f"{re.escape(PREFIX)}.*"], "exclude": [SHARE_GROUP]}},
-            topics=topics,
+            defaults={"groups": {"only": [f"{re.escape(PREFIX)}.*"]}},
         )
-        config = write(folder / "retentiond.yaml", document)
-        yield Planned(release, config, run("plan", "--output", "json", "--exit-code", cwd=folder))
-        if release.is_default:
-            driver.delete_group(SHARE_GROUP)
+        yield Planned(
+            release, config, run_here("plan", "--output", "json", "--exit-code", cwd=folder)
+        )
 
 
 def populate(driver: RealDriver) -> None:
@@ -121,9 +110,7 @@ def populate(driver: RealDriver) -> None:
 
     def topic(name: str, *, partitions: int = 1, **config: str) -> None:
         dotted = {key.replace("_", "."): value for key, value in config.items()}
-        driver.create_topic(PREFIX + name, partitions, dotted)
-        for partition in range(partitions):
-            driver.produce(PREFIX + name, [driver.now_ms] * RECORDS, partition)
+        driver.filled_topic(PREFIX + name, partitions=partitions, config=dotted)
 
     def read(topic: str, offset: int = RECORDS, group: str = "billing") -> None:
         driver.commit(PREFIX + group, {(PREFIX + topic, 0): offset})
@@ -208,14 +195,12 @@ BILLING, SLOW, ASTRAY, NOBODY = (
         ("policy-conflict", "hold: policy_conflict", {}),
         ("open-transaction", "hold: open_transaction", {"high_watermark": 10}),
         ("z-limit-reached", "hold: limit_reached", {"cutoff": 7}),  # of a cycle's partitions
-        ("group-unreadable", "hold: group_unreadable", {"binding_group": SHARE_GROUP}),
+        ("group-unreadable", "hold: group_unreadable", {"binding_group": LAKE}),
     ],
 )
 def test_the_one_partition_of_a_topic(
     planned: Planned, topic: str, verdict: str, figures: Document
 ) -> None:
-    if topic == "group-unreadable" and not planned.release.is_default:
-        pytest.skip("share groups came with Kafka 4")
     (row,) = planned.rows(topic)
     assert row["topic_id"]
     assert (f"{row['verdict']}: {row['reason']}", row) == (verdict, row | figures)
