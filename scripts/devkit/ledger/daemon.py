@@ -122,6 +122,11 @@ class Daemon(DaemonProcess):
         if self._watcher.is_alive():
             self._watcher.join()
 
+    @property
+    def complete_cycles(self) -> int:
+        """Of all its lives so far."""
+        return self.events["cycles ok"]
+
     def await_cycles(
         self, count: int, timeout_seconds: float, *, of_any_kind: bool = False
     ) -> bool:

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from confluent_kafka import KafkaException
@@ -95,12 +96,13 @@ class Stage:
     def invite(self, group: Group, daemon: Daemon) -> None:
         """Guests of that kind, one after another; the daemon's operator lets go of them."""
         seed = f"{self._seed} guest {group.name}"
+        let_go = partial(self.let_go, daemon=daemon)
+        self._keep(Guest(self._servers, group, self.book, seed, self._log_file, let_go=let_go))
 
-        def let_go(name: str) -> None:
-            self._goers.append(self._operator.submit(self._let_go, name, daemon))
-
-        guest = Guest(self._servers, group, self.book, seed, self._log_file, let_go=let_go)
-        self._keep(guest)
+    def let_go(self, name: str, daemon: Daemon) -> None:
+        """Has an operator remove a group that will not come back, and the daemon forget it; one
+        group after another."""
+        self._goers.append(self._operator.submit(self._let_go, name, daemon))
 
     def recreate(self) -> None:
         """Delete a topic and create it again, while all go on; then much is written at once."""
@@ -178,18 +180,21 @@ class Stage:
         keeper.start()
 
     def _let_go(self, name: str, daemon: Daemon) -> None:
-        """Remove a group that will not come back, and have the daemon forget it."""
-        removed = False
+        cycles_with_it: int | None = None  # None: it is there
         self.book.forget(name)
         # It takes as long as the daemon is away, on the other cluster for one: it must have missed
         # the group in a cycle.
         while not self._closed.wait(FORGET_AGAIN_SECONDS):
-            if not removed:
+            cycles = daemon.complete_cycles
+            if cycles_with_it is None:
                 with suppress(KafkaException):  # it has members yet, or a broker is away
                     self.cluster.remove_group(name)
-                    removed = True
+                    cycles_with_it = daemon.complete_cycles + 1  # the one that is under way
             elif daemon.forget(name):
                 self.book.count("groups forgotten")
+                return
+            elif cycles > cycles_with_it:
+                self.book.count("groups that came and went while the daemon was away")
                 return
         self.book.count("groups that could not be forgotten")
 
