@@ -170,6 +170,9 @@ class Stage:
         for each in everybody:
             if each.error:
                 yield each.error
+        for goer in self._goers:
+            if goer.done() and not goer.cancelled() and (error := goer.exception()):
+                yield f"the operator: {error!r}"
 
     @property
     def _log_file(self) -> Path:
@@ -187,7 +190,7 @@ class Stage:
         while not self._closed.wait(FORGET_AGAIN_SECONDS):
             cycles = daemon.complete_cycles
             if cycles_with_it is None:
-                with suppress(KafkaException):  # it has members yet, or a broker is away
+                with suppress(KafkaException, TimeoutError):  # it has members, or a broker is away
                     self.cluster.remove_group(name)
                     cycles_with_it = daemon.complete_cycles + 1  # the one that is under way
             elif daemon.forget(name):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -29,20 +30,31 @@ class Daemon:
         return group == self.seen
 
 
-def test_a_group_that_the_daemon_never_saw_does_not_keep_the_next_one_from_being_forgotten(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    """On a cluster whose groups can be removed at once."""
     monkeypatch.setattr(stages, "FORGET_AGAIN_SECONDS", 0.01)
-    removed: list[str] = []
     cluster = SimpleNamespace(
-        kafka=SimpleNamespace(bootstrap_servers="not asked"), remove_group=removed.append
+        kafka=SimpleNamespace(bootstrap_servers="not asked"), remove_group=lambda _: None
     )
-    stage = Stage(cast(Any, cluster), Book(), "a seed", tmp_path, topics=(), groups=())
+    made = Stage(cast(Any, cluster), Book(), "a seed", tmp_path, topics=(), groups=())
+    yield made
+    made.stop_reading()
 
+
+def test_a_group_that_the_daemon_never_saw_does_not_keep_the_next_one_from_being_forgotten(
+    stage: Stage,
+) -> None:
     for group in ("missed", "seen"):
         stage.let_go(group, cast(Any, Daemon("seen")))
 
     eventually(lambda: not stage.goers)
-    assert removed == ["missed", "seen"]
     assert stage.book.counts["groups forgotten"] == 1
-    stage.stop_reading()
+
+
+def test_an_operator_who_breaks_down_is_told(stage: Stage) -> None:
+    stage.let_go("seen", cast(Any, SimpleNamespace(complete_cycles=1)))  # it can't forget
+
+    eventually(lambda: not stage.goers)
+    (told,) = stage.troubles()
+    assert "has no attribute 'forget'" in told
