@@ -28,11 +28,11 @@ def topic(driver: RealDriver, topic_name: str) -> str:
     return driver.filled_topic(topic_name, {f"readers-of-{topic_name}": 7})
 
 
-def test_cycles_go_on_when_the_hosts_clock_is_set_back(
-    driver: RealDriver, topic: str, tmp_path: Path
+@pytest.mark.parametrize("ahead_s", [-7200, 7200], ids=["back", "forward"])
+def test_cycles_go_on_when_the_hosts_clock_is_set(
+    driver: RealDriver, topic: str, tmp_path: Path, ahead_s: int
 ) -> None:
     configure(tmp_path, driver.broker.bootstrap_servers, topic, dry_run=False)
-    ahead_s = -7200
     clock = HostClock(tmp_path)
     with Process("run", cwd=tmp_path, environment=clock.environment) as daemon:
         daemon.await_events("retentiond.cycle", 2)
