@@ -83,13 +83,9 @@ class MarginBounds:
 def lag_rows(snapshot: Snapshot, positions: CommittedPositions) -> LagRows:
     topics = topics_of(snapshot)
     limits = np.array([_retention_ms(topic) for topic in snapshot.topics], np.float64)[topics]
-    log_starts, ends = (
-        np.array([_or_nan(offset) for offset in offsets], np.float64)
-        for offsets in (
-            [each.log_start_offset for each in snapshot.partitions],
-            [each.high_watermark for each in snapshot.partitions],
-        )
-    )
+    readings = snapshot.partitions
+    log_starts = np.array([_or_nan(each.log_start_offset) for each in readings], np.float64)
+    ends = np.array([_or_nan(each.high_watermark) for each in readings], np.float64)
     # A comparison with an unknown offset (NaN) is false.
     ends[~((log_starts >= 0) & np.isfinite(limits))] = np.nan
     rows = positions.where(positions.offset < ends[positions.partition])
