@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Producer
 
 from devkit.embedded import EmbeddedKafka
-from devkit.embedded.small_disks import MIB, CannotMount, small_disks
+from devkit.embedded.disk import MIB, CannotMount, small_disks
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka.interface import LogDir, LogDirs, OffsetBound
 from retentiond.model import Failure, Reason, TopicPartition, Verdict

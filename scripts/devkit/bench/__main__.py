@@ -13,7 +13,6 @@ from devkit.bench import (
     cycles,
     decisions,
     deletions,
-    history,
     idle,
     many_brokers,
     memory,
@@ -27,18 +26,15 @@ from devkit.bench.seed import seed
 from devkit.embedded import EmbeddedKafka, EmbeddedKafkaError
 from retentiond.tell import logs
 
-PARTS = ("gather", "others", "decide", "delete", "daemon", "history", "many-brokers")
+PARTS = ("gather", "others", "decide", "delete", "daemon", "many-brokers")
 
 LAYOUTS_OF = {
     "gather": ("M", "L", "XL", "XXL"),
     "others": ("M", "L"),
     "delete": ("M", "L"),
     "daemon": ("L", "XL"),
-    "history": ("M",),
     "many-brokers": ("WIDE",),
 }
-
-WITHOUT_BROKERS = ("history", "many-brokers")
 
 BROKER = ("-Xmx2g", "-XX:TieredStopAtLevel=4")
 LARGE_BROKER = ("-Xmx4g", "-XX:TieredStopAtLevel=4")
@@ -85,13 +81,9 @@ def _measured(
         return
     for name in options.layouts or LAYOUTS_OF[part]:
         layout = LAYOUTS[name]
-        if part in WITHOUT_BROKERS:
+        if part == "many-brokers":
             with tempfile.TemporaryDirectory(prefix="retentiond-bench-") as folder:
-                if part == "many-brokers":
-                    yield many_brokers.measure(layout, Path(folder))
-                else:
-                    yield from history.measure(layout, Path(folder))
-                    yield history.measure_day(layout, Path(folder))
+                yield many_brokers.measure(layout, Path(folder))
             continue
         with _seeded(layout) as (kafka, folder):
             if part == "gather":

@@ -25,7 +25,7 @@ from devkit.demo.run import Run, draw
 from devkit.demo.scenario import Group, Topic
 from devkit.demo.writer import Writer
 from devkit.embedded import EmbeddedKafka, EmbeddedKafkaError
-from devkit.embedded.small_disks import MIB, CannotMount, small_disks
+from devkit.embedded.disk import MIB, CannotMount, small_disks
 from devkit.embedded.topics import log_starts
 from devkit.interrupt import INTERRUPTED, raise_on_signals
 from devkit.waiting import came_true

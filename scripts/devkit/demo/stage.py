@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 from devkit.demo.account import Account
 from devkit.demo.daemon import Daemon
-from devkit.demo.disk import DiskWatch
-from devkit.demo.figures import Decision, TopicFigures, decisions
+from devkit.demo.figures import Decision, DiskWatch, TopicFigures, decisions
 from devkit.demo.reader import Reader
 from devkit.demo.scenario import TOPIC_CONFIG, TOPICS, Group, Topic
 from devkit.demo.writer import Writer

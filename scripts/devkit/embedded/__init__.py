@@ -6,7 +6,7 @@ with EmbeddedKafka(nodes=1, version="4.4.0") as kafka:
 """
 
 from devkit.embedded.cluster import DEFAULT_VERSION, EmbeddedKafka, default_version
-from devkit.embedded.errors import EmbeddedKafkaError
 from devkit.embedded.node import Node
+from devkit.embedded.processes import EmbeddedKafkaError
 
 __all__ = ["DEFAULT_VERSION", "EmbeddedKafka", "EmbeddedKafkaError", "Node", "default_version"]

@@ -17,12 +17,11 @@ from confluent_kafka.admin import AdminClient
 
 from devkit.embedded import jars
 from devkit.embedded.disk import remote_segments, topic_bytes
-from devkit.embedded.errors import EmbeddedKafkaError
 from devkit.embedded.jvm import Jvm, find_jvm
 from devkit.embedded.layout import NodeSpec, lay_out, lay_out_node
 from devkit.embedded.node import Node
 from devkit.embedded.ports import PortReservations
-from devkit.embedded.processes import Spawner
+from devkit.embedded.processes import EmbeddedKafkaError, Spawner
 from devkit.embedded.properties import server_properties, tiered_storage
 from devkit.embedded.topics import create_topic
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from devkit.embedded import processes
-from devkit.embedded.errors import EmbeddedKafkaError
-from devkit.embedded.java import find_java
+from devkit.embedded.processes import EmbeddedKafkaError, find_java
 
 FETCH_TIMEOUT_SECONDS = 900
 # Ivy's own name for Maven Central stands behind "central"; without POMs it reads the jars alone.

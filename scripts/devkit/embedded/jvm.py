@@ -8,7 +8,7 @@ from typing import Literal
 
 from devkit.embedded import jars
 from devkit.embedded.jars import Part
-from devkit.embedded.java import Java, find_java
+from devkit.embedded.processes import Java, find_java
 
 LOGGING = Path(__file__).with_name("logging")
 # Short-lived processes on few cores: no time for the second compiler or a concurrent collector.

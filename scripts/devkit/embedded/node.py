@@ -2,18 +2,21 @@
 
 import re
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from devkit.embedded import processes, ready
-from devkit.embedded.errors import EmbeddedKafkaError
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from devkit.embedded import processes
 from devkit.embedded.jvm import Jvm
 from devkit.embedded.layout import NodeSpec
 from devkit.embedded.ports import LOOPBACK
-from devkit.embedded.processes import Spawner
+from devkit.embedded.processes import EmbeddedKafkaError, Spawner
 from devkit.embedded.properties import write_properties
 
 FORMAT_TIMEOUT_SECONDS = 60
@@ -128,7 +131,7 @@ class Node:
         the time is up before.
         """
         self._wait_until(
-            lambda: ready.registered_brokers(self.internal_server) >= expected,
+            lambda: registered_brokers(self.internal_server) >= expected,
             timeout_seconds,
             needed,
         )
@@ -136,7 +139,7 @@ class Node:
     def wait_until_listening(self, timeout_seconds: float) -> None:
         """Return when this ZooKeeper takes connections. Raises EmbeddedKafkaError."""
         server = f"{LOOPBACK}:{self.spec.controller_port}"
-        self._wait_until(lambda: ready.accepts_connections(server), timeout_seconds)
+        self._wait_until(lambda: accepts_connections(server), timeout_seconds)
 
     def _wait_until(
         self,
@@ -219,3 +222,34 @@ class Node:
         errors = re.findall(r"(?:ERROR|FATAL) (.*)", log)
         last = (exceptions or errors or ["no error was logged"])[-1]
         return f"{last} (log: {self.log_file})"
+
+
+POLL_SECONDS = 0.05
+ANSWER_SECONDS = 2.0
+
+
+def registered_brokers(server: str) -> frozenset[int]:
+    """Ids of the registered brokers, as the broker at ``HOST:PORT`` sees them; empty when it
+    does not answer.
+
+    A broker opens its port only when it knows of its own new registration, and each call uses
+    a fresh client that knows no other broker: no neighbour's stale view can answer instead.
+    """
+    if not accepts_connections(server):
+        return frozenset()
+    client = AdminClient({"bootstrap.servers": server, "log_level": 0})
+    try:
+        return frozenset(client.list_topics(timeout=ANSWER_SECONDS).brokers)
+    except KafkaException:
+        return frozenset()
+
+
+def accepts_connections(server: str) -> bool:
+    """Whether somebody listens at ``HOST:PORT``; "no" takes a moment, so that it may be polled."""
+    host, port = server.split(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=ANSWER_SECONDS).close()
+    except OSError:
+        time.sleep(POLL_SECONDS)
+        return False
+    return True

@@ -3,8 +3,8 @@
 import subprocess
 
 from devkit.embedded import jars, processes
-from devkit.embedded.errors import EmbeddedKafkaError
 from devkit.embedded.jvm import find_jvm
+from devkit.embedded.processes import EmbeddedKafkaError
 
 SINCE = (3, 7)
 """From this release on the tools have their names of today."""

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from devkit.embedded.errors import EmbeddedKafkaError
+from devkit.embedded.processes import EmbeddedKafkaError
 from devkit.waiting import came_true
 
 TIMEOUT_SECONDS = 30.0

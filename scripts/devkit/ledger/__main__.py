@@ -15,7 +15,7 @@ from confluent_kafka import KafkaException
 
 from devkit import audit
 from devkit.embedded import EmbeddedKafka, EmbeddedKafkaError
-from devkit.embedded.small_disks import MIB, CannotMount, small_disks
+from devkit.embedded.disk import MIB, CannotMount, small_disks
 from devkit.forwarder import Forwarder
 from devkit.interrupt import INTERRUPTED, raise_on_signals
 from devkit.ledger.book import Book

@@ -11,7 +11,7 @@ import pyspark
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
 from devkit.embedded import EmbeddedKafka, jars
-from devkit.embedded.java import find_java
+from devkit.embedded.processes import find_java
 from tests.support.waiting import eventually
 
 BYTES = "org.apache.kafka.common.serialization.Serdes$ByteArraySerde"
