@@ -51,8 +51,9 @@ class Counting(FakeCluster):
     before one of them, by its number. ``at_topics``: the same of the topics, once a reading.
     ``host_ahead_ms``: how far the wall clock of retentiond's host is ahead."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
         super().__init__()
+        self.folder, self.state, self.patch = folder, folder / "state", patch
         self.host_ahead_ms = 0
         self.listings = 0
         self.at_listing: dict[int, Callable[[], object]] = {}
@@ -72,10 +73,40 @@ class Counting(FakeCluster):
         self.at_topics.get(self.readings, lambda: None)()
         return super().topic_configs(names)
 
+    def run(self, **settings: Any) -> CycleReport:
+        return run(self, self.folder, **settings)
+
+    def add_topics(self, *topics: str) -> None:
+        """Of each the same group has read as much."""
+        for topic in topics:
+            self.create_topic(topic, 1)
+            self.produce(topic, count=10)
+            self.commit("billing", {TopicPartition(topic, 0): 7})
+
+    def by_slices(self, *topics: str) -> None:
+        """With these topics, too, and one partition in each slice."""
+        self.patch.setattr(slices, "MOST_PARTITIONS", 1)
+        self.add_topics(*topics)
+
+    def log_starts_of(self, *topics: str) -> list[int]:
+        return [self.partition(topic).log_start for topic in topics]
+
+    def results(self) -> list[str | None]:
+        """By the audit log."""
+        with closing(sqlite3.connect(self.state / AUDIT_NAME)) as connection:
+            return [result for (result,) in connection.execute("SELECT result FROM cycles")]
+
+    def last_complete(self) -> LastComplete | None:
+        return read_kept(self.state).complete_by(self.now_ms)
+
+
+def outcomes(report: CycleReport) -> dict[str, Outcome]:
+    return {at.topic: each.outcome for at, each in report.outcomes.items()}
+
 
 @pytest.fixture
-def kafka() -> Counting:
-    return Counting()
+def kafka(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Counting:
+    return Counting(tmp_path, monkeypatch)
 
 
 @pytest.fixture(autouse=True)
@@ -134,8 +165,8 @@ def run(
         return run_cycle(context, config, state).report
 
 
-def test_it_reads_once_and_asks_for_no_deletion(kafka: Counting, tmp_path: Path) -> None:
-    report = run(kafka, tmp_path, dry_run=True)
+def test_it_reads_once_and_asks_for_no_deletion(kafka: Counting) -> None:
+    report = kafka.run(dry_run=True)
     (row,) = report.plan.rows
     assert (row.verdict, row.cutoff, row.records) == (Verdict.DELETE, 7, 7)
     assert row.dry_run
@@ -145,15 +176,13 @@ def test_it_reads_once_and_asks_for_no_deletion(kafka: Counting, tmp_path: Path)
 
 
 def test_a_trial_is_planned_beside_what_is_deleted_and_takes_nothing_from_it(
-    kafka: Counting, tmp_path: Path
+    kafka: Counting,
 ) -> None:
     kafka.create_topic("views", 1)
     kafka.produce("views", count=10)
     kafka.commit("billing", {TopicPartition("views", 0): 6})
 
-    report = run(
-        kafka,
-        tmp_path,
+    report = kafka.run(
         trials=["orders"],
         limits={"partitions_per_cycle": 1, "records_per_cycle": 6},
     )
@@ -161,34 +190,28 @@ def test_a_trial_is_planned_beside_what_is_deleted_and_takes_nothing_from_it(
     orders, views = report.plan.rows
     assert (orders.verdict, orders.cutoff, orders.records) == (Verdict.DELETE, 7, 7)
     assert (orders.dry_run, views.dry_run, report.plan.dry_run) == (True, False, False)
-    assert {at.topic: each.outcome for at, each in report.outcomes.items()} == {
-        "views": Outcome.DELETED
-    }
+    assert outcomes(report) == {"views": Outcome.DELETED}
     assert (kafka.partition("orders").log_start, kafka.partition("views").log_start) == (0, 6)
     assert (report.result, report.undone) == ("ok", ())
-    with open_state(tmp_path / "state") as state:
+    with open_state(kafka.state) as state:
         assert [each.row.topic for each in read_deletions(state.state_dir)] == ["views"]
         assert state.kept_file.kept.waiting == ()
-    (cycle_record,) = read_cycles(tmp_path / "state")
+    (cycle_record,) = read_cycles(kafka.state)
     assert (cycle_record.result, cycle_record.not_attempted) == ("ok", 0)
 
 
-def test_a_cycle_of_trials_alone_asks_for_no_deletion_and_is_whole(
-    kafka: Counting, tmp_path: Path
-) -> None:
-    report = run(kafka, tmp_path, trials=["orders"])
+def test_a_cycle_of_trials_alone_asks_for_no_deletion_and_is_whole(kafka: Counting) -> None:
+    report = kafka.run(trials=["orders"])
     assert (report.result, report.undone, report.outcomes) == ("ok", (), {})
     assert kafka.listings == 1
     assert kafka.partition("orders").log_start == 0
-    assert run(kafka, tmp_path).records_deleted == 7  # the trial is over, and its groups are known
+    assert kafka.run().records_deleted == 7  # the trial is over, and its groups are known
 
 
-def test_it_tells_what_speaks_for_readers_that_commit_nothing(
-    kafka: Counting, tmp_path: Path
-) -> None:
-    assert run(kafka, tmp_path).unseen == ()
+def test_it_tells_what_speaks_for_readers_that_commit_nothing(kafka: Counting) -> None:
+    assert kafka.run().unseen == ()
     kafka.create_topic("mm2-offset-syncs.west.internal", 1)  # which no policy enables
-    (sign,) = run(kafka, tmp_path).unseen
+    (sign,) = kafka.run().unseen
     assert sign.startswith("topic mm2-offset-syncs.west.internal is MirrorMaker 2's")
 
 
@@ -197,21 +220,21 @@ def test_a_dry_run_of_topics_that_are_not_there_plans_nothing(tmp_path: Path) ->
 
 
 def test_a_partition_that_deletion_has_emptied_is_empty_and_no_hold(
-    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kafka: Counting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its deleted records may hide their age for as long as they lie in the active segment."""
     monkeypatch.setattr(cycle, "decide", lambda _, snapshot: tuple(oracle.plan(snapshot)))
     kafka.commit("billing", {AT: 10})
     kafka.advance(2_000)
-    run(kafka, tmp_path, retention_ms=1_000)
+    kafka.run(retention_ms=1_000)
     assert kafka.partition("orders").log_start == 10
     kafka.fail("offsets_at", AT, AGE_IS_HIDDEN)
-    (row,) = run(kafka, tmp_path, retention_ms=1_000).plan.rows
+    (row,) = kafka.run(retention_ms=1_000).plan.rows
     assert (row.verdict, row.reason, row.retention_offset) == (Verdict.NOTHING, Reason.EMPTY, 10)
 
 
 def test_that_it_deletes_is_known_until_what_is_about_to_be_freed_is_recorded(
-    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kafka: Counting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An end that was asked for waits for that."""
     deleting, seen = threading.Event(), []
@@ -225,7 +248,7 @@ def test_that_it_deletes_is_known_until_what_is_about_to_be_freed_is_recorded(
 
     for module, name in ((cycle, "gather"), (carry_out, "execute"), (cycle, "after_acting")):
         monkeypatch.setattr(module, name, noting(getattr(module, name)))
-    run(kafka, tmp_path, deleting=deleting)
+    kafka.run(deleting=deleting)
     assert seen == [False, True, True]
 
 
@@ -248,15 +271,13 @@ def test_a_cycle_that_is_over_is_not_waited_for(
         made.close()
 
 
-def test_the_guard_judges_a_dry_run_too(
-    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_guard_judges_a_dry_run_too(kafka: Counting, monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(spark: object, snapshot: object) -> tuple[PlanRow, ...]:
         (row,) = plain_plan.decide(spark, snapshot)  # type: ignore[arg-type]  # as it is called
         return (replace(row, cutoff=8, records=8),)
 
     monkeypatch.setattr(cycle, "decide", wrong)
-    report = run(kafka, tmp_path, dry_run=True)
+    report = kafka.run(dry_run=True)
     (row,) = report.plan.rows
     assert (row.verdict, row.reason) == (Verdict.HOLD, Reason.EVIDENCE_CHANGED)
     assert row.detail == (
@@ -272,8 +293,8 @@ class Slow(Counting):
     """Each partition that a group is asked about takes ``pace_s``, each commit of a group that
     tells all as long."""
 
-    def __init__(self, topics: int, groups: int) -> None:
-        super().__init__()
+    def __init__(self, *of_counting: Any, topics: int, groups: int) -> None:
+        super().__init__(*of_counting)
         self.pace_s = 0.0
         self.late_s = 0.0
         self.asked: list[tuple[tuple[str, ...], bool]] = []  # groups, and whether by name
@@ -304,13 +325,18 @@ class Slow(Counting):
         return [self.partition(name, number).log_start for name in self.names for number in (0, 1)]
 
 
+@pytest.fixture
+def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Slow]:
+    return partial(Slow, tmp_path, monkeypatch)
+
+
 def test_commits_that_can_not_be_read_at_once_in_time_are_read_slice_by_slice(
-    tmp_path: Path,
+    slow: Callable[..., Slow],
 ) -> None:
     """All of them take a minute. Each request is in time, and nothing is left."""
-    kafka = Slow(topics=30, groups=20)
+    kafka = slow(topics=30, groups=20)
     kafka.pace_s = 60 / (30 * 2 * 20)
-    report = run(kafka, tmp_path, elapsed=kafka.elapsed)
+    report = kafka.run(elapsed=kafka.elapsed)
     assert {*kafka.log_starts()} == {7}
     assert report.result == "ok"
     assert len(report.evidence_ages_s) == len(kafka.deletions) > 12
@@ -327,9 +353,9 @@ def test_commits_that_can_not_be_read_at_once_in_time_are_read_slice_by_slice(
     ],
 )
 def test_what_a_group_does_until_its_commits_are_asked_by_name_holds_what_it_reads(
-    tmp_path: Path, when: str, what: str, detail: str
+    slow: Callable[..., Slow], when: str, what: str, detail: str
 ) -> None:
-    kafka = Slow(topics=3, groups=2)  # six commits each, and slices of two partitions
+    kafka = slow(topics=3, groups=2)  # six commits each, and slices of two partitions
     at = TopicPartition("stage.001", 0)
 
     def happens() -> None:
@@ -350,7 +376,7 @@ def test_what_a_group_does_until_its_commits_are_asked_by_name_holds_what_it_rea
     kafka.at_listing[3] = in_the_second_reading
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(slices, "MOST_PARTITIONS", 2)
-        report = run(kafka, tmp_path)
+        report = kafka.run()
     held = {row.topic_partition: row.detail for row in report.plan.rows if row.verdict == "hold"}
     assert any(on for _, on in kafka.asked), "nobody was asked by name"
     assert held[at] == detail
@@ -358,10 +384,10 @@ def test_what_a_group_does_until_its_commits_are_asked_by_name_holds_what_it_rea
 
 
 def test_what_can_not_be_read_in_time_at_all_is_left_and_told_and_the_others_are_deleted(
-    tmp_path: Path,
+    slow: Callable[..., Slow],
 ) -> None:
     """One topic takes too long, and comes first."""
-    kafka = Slow(topics=6, groups=20)
+    kafka = slow(topics=6, groups=20)
     kafka.create_topic("orders.large", 100)
     large = [TopicPartition("orders.large", number) for number in range(100)]
     for at in large:
@@ -369,36 +395,21 @@ def test_what_can_not_be_read_in_time_at_all_is_left_and_told_and_the_others_are
     for group in kafka.names_of_groups:
         kafka.commit(group, dict.fromkeys(large, 7))
     kafka.pace_s = 0.02
-    report = run(kafka, tmp_path, elapsed=kafka.elapsed)
+    report = kafka.run(elapsed=kafka.elapsed)
     outcomes = {at: each.outcome for at, each in report.outcomes.items()}
     assert {outcomes[at] for at in large} == {Outcome.NOT_ATTEMPTED}
     assert {outcomes[at] for at in outcomes.keys() - {*large}} == {Outcome.DELETED}
     assert report.result == "incomplete"
     assert all("longer than 5.0 s" in str(report.outcomes[at].error) for at in large)
-    assert {*read_kept(tmp_path / "state").waiting} == {*large}
+    assert {*read_kept(kafka.state).waiting} == {*large}
 
 
-def by_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One partition in each."""
-    monkeypatch.setattr(slices, "MOST_PARTITIONS", 1)
-
-
-def with_topic(kafka: FakeCluster, topic: str) -> None:
-    """Another topic, of which the same group has read as much."""
-    kafka.create_topic(topic, 1)
-    kafka.produce(topic, count=10)
-    kafka.commit("billing", {TopicPartition(topic, 0): 7})
-
-
-def test_whom_one_slice_has_shown_counts_for_the_next(
-    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_whom_one_slice_has_shown_counts_for_the_next(kafka: Counting) -> None:
     """It reads the other topic, too, and is gone before that one's turn."""
-    by_slices(monkeypatch)
-    with_topic(kafka, "views")
+    kafka.by_slices("views")
     kafka.at_listing[2] = lambda: kafka.join("newcomer", ["orders", "views"])
     kafka.at_listing[3] = lambda: kafka.delete_group("newcomer")
-    report = run(kafka, tmp_path)
+    report = kafka.run()
     assert {row.topic: row.detail for row in report.plan.rows} == {
         "orders": "group newcomer has no commit on the partition",
         "views": "group newcomer was seen to read the topic and is not there any more",
@@ -406,44 +417,38 @@ def test_whom_one_slice_has_shown_counts_for_the_next(
     assert report.outcomes == {}
 
 
-def test_a_slice_that_can_not_be_read_again_waits_and_the_next_one_goes_on(
-    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    by_slices(monkeypatch)
-    with_topic(kafka, "views")
-    with_topic(kafka, "zones")
+def test_a_slice_that_can_not_be_read_again_waits_and_the_next_one_goes_on(kafka: Counting) -> None:
+    kafka.by_slices("views", "zones")
     kafka.at_topics[3] = lambda: raise_(KafkaUnavailable("nobody answers"))
-    report = run(kafka, tmp_path)
+    report = kafka.run()
     told = {at.topic: (each.outcome, each.error) for at, each in report.outcomes.items()}
     assert told == {
         "orders": (Outcome.DELETED, None),
         "views": (Outcome.NOT_ATTEMPTED, "nobody answers"),
         "zones": (Outcome.DELETED, None),
     }
-    assert read_kept(tmp_path / "state").waiting == (TopicPartition("views", 0),)
+    assert read_kept(kafka.state).waiting == (TopicPartition("views", 0),)
 
 
 def test_each_slice_is_intended_requested_and_settled_before_the_next_is_read(
-    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kafka: Counting,
 ) -> None:
-    by_slices(monkeypatch)
-    with_topic(kafka, "views")
+    kafka.by_slices("views")
     undone: list[tuple[int, int]] = []  # open intents and log start, at each second reading
 
     def look() -> None:
-        unsettled = [each for each in read_deletions(tmp_path / "state") if each.outcome is None]
+        unsettled = [each for each in read_deletions(kafka.state) if each.outcome is None]
         undone.append((len(unsettled), kafka.partition("orders").log_start))
 
     kafka.at_listing[2] = kafka.at_listing[3] = look
-    assert run(kafka, tmp_path).records_deleted == 14
+    assert kafka.run().records_deleted == 14
     assert undone == [(0, 0), (0, 7)]
 
 
 def test_a_cycle_of_several_slices_begins_once(
-    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kafka: Counting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    by_slices(monkeypatch)
-    with_topic(kafka, "views")
+    kafka.by_slices("views")
     recorded: list[CycleRecord] = []
     record_cycle = Audit.record_cycle
 
@@ -452,7 +457,7 @@ def test_a_cycle_of_several_slices_begins_once(
         record_cycle(audit, cycle)
 
     monkeypatch.setattr(Audit, "record_cycle", record)
-    assert len(run(kafka, tmp_path).evidence_ages_s) == 2
+    assert len(kafka.run().evidence_ages_s) == 2
     assert [each.finished_at_ms is None for each in recorded] == [True, False]
 
 
@@ -515,33 +520,30 @@ def test_a_pause_holds_what_pressure_would_delete_and_says_so(
 
 @pytest.mark.parametrize("ended_by", ["pause", "stop"])
 def test_what_ends_the_deletions_during_a_slice_keeps_the_next_ones_back(
-    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended_by: str
+    kafka: Counting, monkeypatch: pytest.MonkeyPatch, ended_by: str
 ) -> None:
     """The request under way is answered and recorded."""
-    by_slices(monkeypatch)
-    for topic in ("views", "zones"):
-        with_topic(kafka, topic)
+    kafka.by_slices("views", "zones")
     stop = threading.Event()
     delete = kafka.delete_records
 
     def delete_and_end(*args: Any, **named: Any) -> Any:
         if ended_by == "pause":
-            write_pause(tmp_path / "state", Pause("incident 4711"))
+            write_pause(kafka.state, Pause("incident 4711"))
         else:
             stop.set()
         return delete(*args, **named)
 
     monkeypatch.setattr(kafka, "delete_records", delete_and_end)
-    report = run(kafka, tmp_path, stop=stop)
+    report = kafka.run(stop=stop)
 
-    assert [kafka.partition(topic).log_start for topic in ("orders", "views", "zones")] == [7, 0, 0]
-    outcomes = {at.topic: each.outcome for at, each in report.outcomes.items()}
-    assert outcomes == {
+    assert kafka.log_starts_of("orders", "views", "zones") == [7, 0, 0]
+    assert outcomes(report) == {
         "orders": Outcome.DELETED,
         "views": Outcome.NOT_ATTEMPTED,
         "zones": Outcome.NOT_ATTEMPTED,
     }
-    (recorded,) = read_deletions(tmp_path / "state")
+    (recorded,) = read_deletions(kafka.state)
     assert recorded.outcome is Outcome.DELETED
     assert kafka.listings == 2  # the next ones are not read again
 
@@ -551,29 +553,24 @@ def test_what_ends_the_deletions_during_a_slice_keeps_the_next_ones_back(
     [(3_600_000, "3600.0 s forward"), (-3_600_000, "3600.0 s back"), (-1_500, "1.5 s back")],
 )
 def test_what_was_planned_before_the_hosts_clock_was_set_is_not_requested(
-    kafka: Counting, tmp_path: Path, set_by_ms: int, said: str
+    kafka: Counting, set_by_ms: int, said: str
 ) -> None:
     kafka.at_listing[2] = lambda: setattr(kafka, "host_ahead_ms", set_by_ms)
-    report = run(kafka, tmp_path)
+    report = kafka.run()
     assert kafka.partition("orders").log_start == 0
     assert (report.outcomes[AT].outcome, report.outcomes[AT].error) == (
         Outcome.NOT_ATTEMPTED,
         f"the host's clock was set {said} meanwhile; the next cycle decides by it",
     )
     assert report.result == "incomplete"
-    assert run(kafka, tmp_path).records_deleted == 7  # the clock goes on from there
+    assert kafka.run().records_deleted == 7  # the clock goes on from there
 
 
-def test_once_the_hosts_clock_is_set_no_further_slice_is_requested(
-    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    by_slices(monkeypatch)
-    for topic in ("views", "zones"):
-        with_topic(kafka, topic)
+def test_once_the_hosts_clock_is_set_no_further_slice_is_requested(kafka: Counting) -> None:
+    kafka.by_slices("views", "zones")
     kafka.at_listing[3] = lambda: setattr(kafka, "host_ahead_ms", -60_000)
-    report = run(kafka, tmp_path)
-    outcomes = {at.topic: each.outcome for at, each in report.outcomes.items()}
-    assert outcomes == {
+    report = kafka.run()
+    assert outcomes(report) == {
         "orders": Outcome.DELETED,
         "views": Outcome.NOT_ATTEMPTED,
         "zones": Outcome.NOT_ATTEMPTED,
@@ -583,45 +580,35 @@ def test_once_the_hosts_clock_is_set_no_further_slice_is_requested(
 
 @pytest.mark.parametrize("slewed_ms", [0, 900, -900])
 def test_a_hosts_clock_that_goes_a_little_faster_or_slower_keeps_nothing_back(
-    kafka: Counting, tmp_path: Path, slewed_ms: int
+    kafka: Counting, slewed_ms: int
 ) -> None:
     kafka.at_listing[2] = lambda: setattr(kafka, "host_ahead_ms", slewed_ms)
-    assert run(kafka, tmp_path).records_deleted == 7
+    assert kafka.run().records_deleted == 7
 
 
+@pytest.mark.parametrize(
+    ("unanswered", "readings", "deleted"),
+    [(range(3, 12), 2 + 3, 1), ((3, *range(5, 12)), 4 + 3, 2)],
+    ids=["from the second on", "counted anew after one that can be read"],
+)
 def test_a_cluster_that_answers_no_slice_any_more_is_not_asked_about_all_of_them(
-    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kafka: Counting, unanswered: Sequence[int], readings: int, deleted: int
 ) -> None:
-    by_slices(monkeypatch)
-    for number in range(8):
-        with_topic(kafka, f"stage.{number}")
-    for reading in range(3, 12):
-        kafka.at_topics[reading] = lambda: raise_(KafkaUnavailable("nobody answers"))
-    report = run(kafka, tmp_path)
-    assert kafka.readings == 2 + 3
+    kafka.by_slices(*(f"stage.{number}" for number in range(8)))
+    for reading in unanswered:
+        kafka.at_topics[reading] = partial(raise_, KafkaUnavailable("nobody answers"))
+    report = kafka.run()
+    assert kafka.readings == readings
     errors = Counter(each.error for each in report.outcomes.values())
-    assert errors == {None: 1, "nobody answers": 8}
+    assert errors == {None: deleted, "nobody answers": 9 - deleted}
     assert report.result == "incomplete"
-
-
-def test_where_the_first_slice_can_not_be_read_again_the_cycle_fails(
-    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    by_slices(monkeypatch)
-    with_topic(kafka, "views")
-    kafka.at_topics[2] = lambda: raise_(KafkaUnavailable("nobody answers"))
-    with pytest.raises(KafkaUnavailable, match="nobody answers"):
-        run(kafka, tmp_path)
-    assert [kafka.partition(topic).log_start for topic in ("orders", "views")] == [0, 0]
 
 
 @pytest.mark.parametrize("ended_by", ["the reading", "the intent"])
 def test_after_what_ends_the_cycle_no_further_slice_is_read(
-    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended_by: str
+    kafka: Counting, monkeypatch: pytest.MonkeyPatch, ended_by: str
 ) -> None:
-    by_slices(monkeypatch)
-    for topic in ("views", "zones", "zulu"):
-        with_topic(kafka, topic)
+    kafka.by_slices("views", "zones", "zulu")
     intend = Audit.intend
 
     def intend_once(*args: Any, **named: Any) -> None:
@@ -633,7 +620,7 @@ def test_after_what_ends_the_cycle_no_further_slice_is_read(
         monkeypatch.setattr(Audit, "intend", intend_once)
     else:
         kafka.at_listing[3] = lambda: raise_(StateError("the disk is full"))
-    report = run(kafka, tmp_path)
+    report = kafka.run()
     told = {at.topic: (each.outcome, each.error) for at, each in report.outcomes.items()}
     assert told == {
         "orders": (Outcome.DELETED, None),
@@ -645,31 +632,13 @@ def test_after_what_ends_the_cycle_no_further_slice_is_read(
     assert str(report.failure) == "the disk is full"
 
 
-def test_slices_that_can_not_be_read_are_counted_anew_after_one_that_can(
-    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    by_slices(monkeypatch)
-    for number in range(8):
-        with_topic(kafka, f"stage.{number}")
-    for reading in (3, *range(5, 12)):
-        kafka.at_topics[reading] = lambda: raise_(KafkaUnavailable("nobody answers"))
-    report = run(kafka, tmp_path)
-    assert kafka.readings == 4 + 3
-    errors = Counter(each.error for each in report.outcomes.values())
-    assert errors == {None: 2, "nobody answers": 7}
-
-
 @pytest.mark.parametrize(("round_trip_s", "reading_s"), [(0.0, 6.0), (0.9, 4.5)])
 def test_a_reading_that_took_too_long_is_done_once_more_and_no_further_time(
-    kafka: Counting,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    round_trip_s: float,
-    reading_s: float,
+    kafka: Counting, monkeypatch: pytest.MonkeyPatch, round_trip_s: float, reading_s: float
 ) -> None:
     """By itself, or because a look at brokers far away takes what is left of its time."""
     monkeypatch.setattr(kafka, "get_ready", lambda _: round_trip_s)
-    report = run(kafka, tmp_path, elapsed=lambda: reading_s * kafka.listings)
+    report = kafka.run(elapsed=lambda: reading_s * kafka.listings)
     assert kafka.listings == 3
     assert report.outcome(report.plan.rows[0]).outcome is Outcome.NOT_ATTEMPTED
 
@@ -679,18 +648,18 @@ def test_a_reading_that_took_too_long_is_done_once_more_and_no_further_time(
 
 @pytest.mark.long
 def test_a_commit_that_only_the_guard_finds_beyond_the_end_proves_nothing_later(
-    kafka: Counting, tmp_path: Path
+    kafka: Counting,
 ) -> None:
     """Other records have taken the place of those that the group has read."""
-    run(kafka, tmp_path)
+    kafka.run()
     kafka.produce("orders", count=5)
     kafka.commit("billing", {AT: 15})
     kafka.at_listing[4] = lambda: kafka.partition("orders").lose_from(12, 1)
-    (row,) = run(kafka, tmp_path).plan.rows
+    (row,) = kafka.run().plan.rows
     assert row.detail == "the end is 12, below the cutoff 15"
 
     kafka.produce("orders", count=8)
-    (row,) = run(kafka, tmp_path).plan.rows
+    (row,) = kafka.run().plan.rows
     assert row.verdict is Verdict.HOLD
     assert row.detail is not None
     assert row.detail.endswith(
@@ -700,42 +669,38 @@ def test_a_commit_that_only_the_guard_finds_beyond_the_end_proves_nothing_later(
     assert kafka.partition("orders").log_start == 7
 
     kafka.commit("billing", {AT: 16})
-    assert run(kafka, tmp_path).records_deleted == 9
+    assert kafka.run().records_deleted == 9
 
 
 def test_a_commit_beyond_the_end_in_a_reading_that_was_too_old_proves_nothing_in_the_next(
-    kafka: Counting, tmp_path: Path
+    kafka: Counting,
 ) -> None:
     kafka.at_listing[2] = lambda: kafka.partition("orders").lose_from(6, 1)
     kafka.at_listing[3] = lambda: kafka.produce("orders", count=8)
-    (row,) = run(kafka, tmp_path, elapsed=lambda: 6 if kafka.listings > 1 else 0).plan.rows
+    (row,) = kafka.run(elapsed=lambda: 6 if kafka.listings > 1 else 0).plan.rows
     assert row.detail == (
         "group billing has not committed since its commit was beyond the end, or the topic was "
         "recreated"
     )
 
 
-def test_a_guards_reading_that_is_not_whole_makes_the_cycle_incomplete(
-    kafka: Counting, tmp_path: Path
-) -> None:
+def test_a_guards_reading_that_is_not_whole_makes_the_cycle_incomplete(kafka: Counting) -> None:
     kafka.at_listing[2] = lambda: kafka.move_leader(OFFSETS_TOPIC, 0, 1)
-    report = run(kafka, tmp_path)
+    report = kafka.run()
     assert (report.plan.complete, report.result) == (True, "incomplete")
     assert report.plan.guard_problems == ("group coordinators moved while the groups were listed",)
     assert report.undone == (
         "1 of 1 deletions not done: the guard turned it down: the listing of groups is not "
         "complete: group coordinators moved while the groups were listed",
     )
-    assert _results(tmp_path) == ["incomplete"]
+    assert kafka.results() == ["incomplete"]
 
 
-def test_groups_that_come_and_go_hold_everything_and_the_cycle_says_so(
-    kafka: Counting, tmp_path: Path
-) -> None:
+def test_groups_that_come_and_go_hold_everything_and_the_cycle_says_so(kafka: Counting) -> None:
     for cycle_number, gone in ((0, "job-1"), (1, "job-2")):
         kafka.commit(gone, {("bystander", 0): 1})
         kafka.at_listing[2 + 2 * cycle_number] = partial(kafka.delete_group, gone)
-        report = run(kafka, tmp_path)
+        report = kafka.run()
         assert (report.result, report.plan.guard_problems) == ("incomplete", ())
         assert report.undone == (
             f"1 of 1 deletions not done: the guard turned it down: group {gone} was listed for the "
@@ -744,21 +709,15 @@ def test_groups_that_come_and_go_hold_everything_and_the_cycle_says_so(
 
 
 def test_a_group_that_goes_back_between_the_readings_is_no_fault_of_the_cycle(
-    kafka: Counting, tmp_path: Path
+    kafka: Counting,
 ) -> None:
     """Its partition is held, and the other one is done."""
-    with_topic(kafka, "views")
+    kafka.add_topics("views")
     kafka.at_listing[2] = lambda: kafka.commit("billing", {AT: 5})
-    report = run(kafka, tmp_path)
+    report = kafka.run()
     assert [row.reason for row in report.plan.rows] == [Reason.EVIDENCE_CHANGED, Reason.CONSUMED]
     assert (report.result, report.undone) == ("ok", ())
-    assert _results(tmp_path) == ["ok"]
-
-
-def _results(folder: Path) -> list[str | None]:
-    """By the audit log."""
-    with closing(sqlite3.connect(folder / "state" / AUDIT_NAME)) as connection:
-        return [result for (result,) in connection.execute("SELECT result FROM cycles")]
+    assert kafka.results() == ["ok"]
 
 
 # What ends a cycle that has deleted already
@@ -778,111 +737,106 @@ def raise_(error: Exception) -> None:
     ids=lambda error: type(error).__name__,
 )
 def test_a_cycle_that_fails_after_it_has_deleted_tells_what_it_did(
-    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+    kafka: Counting, error: Exception
 ) -> None:
-    by_slices(monkeypatch)
-    with_topic(kafka, "views")
+    kafka.by_slices("views")
     kafka.at_listing[3] = partial(raise_, error)
-    report = run(kafka, tmp_path)
+    report = kafka.run()
 
     assert (report.result, report.failure, report.records_deleted) == ("failed", error, 7)
-    outcomes = {at.topic: each.outcome for at, each in report.outcomes.items()}
-    assert outcomes == {"orders": Outcome.DELETED, "views": Outcome.NOT_ATTEMPTED}
+    assert outcomes(report) == {"orders": Outcome.DELETED, "views": Outcome.NOT_ATTEMPTED}
     assert report.undone[0].startswith(f"the cycle failed: {type(error).__name__}: {error}")
-    assert _results(tmp_path) == ["failed"]
-    (recorded,) = read_cycles(tmp_path / "state")
+    assert kafka.results() == ["failed"]
+    (recorded,) = read_cycles(kafka.state)
     assert recorded.error == f"{type(error).__name__}: {error}"
-    assert read_kept(tmp_path / "state").waiting == (TopicPartition("views", 0),)
+    assert read_kept(kafka.state).waiting == (TopicPartition("views", 0),)
 
 
-def test_a_deletion_whose_outcome_can_not_be_recorded_is_told(
-    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+FULL = StateError("the disk is full")
+
+
+record_cycle = Audit.record_cycle
+
+
+def only_the_beginning(audit: Audit, cycle: CycleRecord) -> None:
+    if cycle.finished_at_ms is not None:
+        raise FULL
+    record_cycle(audit, cycle)
+
+
+@pytest.mark.parametrize(
+    ("of", "method", "fails"),
+    [
+        (Audit, "settle", lambda *_: raise_(FULL)),
+        (Audit, "record_cycle", only_the_beginning),
+        (KeptFile, "keep", lambda *_, **__: raise_(FULL)),
+    ],
+    ids=["the outcome", "the cycle's end", "what is kept for the next one"],
+)
+def test_a_cycle_that_can_not_be_recorded_tells_what_it_did_and_was_not_complete(
+    kafka: Counting, of: type, method: str, fails: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr(Audit, "settle", lambda *_: raise_(StateError("the disk is full")))
-    report = run(kafka, tmp_path)
-    assert (report.result, report.records_deleted) == ("failed", 7)
+    kafka.patch.setattr(of, method, fails)
+    report = kafka.run()
+    assert (report.result, report.failure, report.records_deleted) == ("failed", FULL, 7)
+    assert kafka.last_complete() is None
 
 
-def last_complete(folder: Path, now_ms: int) -> LastComplete | None:
-    return read_kept(folder / "state").complete_by(now_ms)
+@pytest.mark.parametrize(
+    ("error", "fails"),
+    [
+        (StateError, lambda kafka: kafka.at_listing.update({2: lambda: raise_(FULL)})),
+        (
+            KafkaUnavailable,
+            lambda kafka: kafka.at_topics.update({2: lambda: raise_(KafkaUnavailable("gone"))}),
+        ),
+        (
+            StateError,
+            lambda kafka: kafka.patch.setattr(Audit, "intend", lambda *_, **__: raise_(FULL)),
+        ),
+    ],
+    ids=["a listing", "a reading of topics", "the intent"],
+)
+def test_a_cycle_that_fails_before_it_has_deleted_is_an_error(
+    kafka: Counting, error: type[Exception], fails: Callable[[Counting], None]
+) -> None:
+    kafka.by_slices("views")
+    fails(kafka)
+    with pytest.raises(error):
+        kafka.run()
+    assert kafka.log_starts_of("orders", "views") == [0, 0]
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
 def test_a_complete_cycle_is_remembered_and_one_that_is_not_changes_nothing(
-    kafka: Counting, tmp_path: Path, dry_run: bool
+    kafka: Counting, dry_run: bool
 ) -> None:
-    plan = run(kafka, tmp_path, dry_run=dry_run).plan
+    plan = kafka.run(dry_run=dry_run).plan
     last = LastComplete(plan.cluster_id, plan.planned_at_ms)
-    assert last_complete(tmp_path, kafka.now_ms) == last
+    assert kafka.last_complete() == last
     kafka.advance(1000)
     moved = partial(kafka.move_leader, OFFSETS_TOPIC, 0, 1)
     kafka.at_listing[kafka.listings + 1] = moved
-    assert run(kafka, tmp_path, dry_run=dry_run).result == "incomplete"
-    assert last_complete(tmp_path, kafka.now_ms) == last
-
-
-def test_a_cycle_that_can_not_be_recorded_tells_what_it_did_and_was_not_complete(
-    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    full = StateError("the disk is full")
-    monkeypatch.setattr(KeptFile, "keep", lambda *_, **__: raise_(full))
-    report = run(kafka, tmp_path)
-    assert (report.result, report.failure, report.records_deleted) == ("failed", full, 7)
-    assert last_complete(tmp_path, kafka.now_ms) is None
-
-
-def test_a_cycle_whose_end_can_not_be_audited_was_not_complete(
-    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    record_cycle = Audit.record_cycle
-
-    def only_the_beginning(audit: Audit, cycle: CycleRecord) -> None:
-        if cycle.finished_at_ms is not None:
-            raise StateError("the disk is full")
-        record_cycle(audit, cycle)
-
-    monkeypatch.setattr(Audit, "record_cycle", only_the_beginning)
-    report = run(kafka, tmp_path)
-    assert (report.result, report.records_deleted) == ("failed", 7)
-    assert last_complete(tmp_path, kafka.now_ms) is None
+    assert kafka.run(dry_run=dry_run).result == "incomplete"
+    assert kafka.last_complete() == last
 
 
 def test_a_bug_amid_a_request_leaves_its_outcome_unknown(
-    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kafka: Counting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    by_slices(monkeypatch)
-    with_topic(kafka, "views")
+    kafka.by_slices("views")
 
     def no_offset(cutoffs: Mapping[TopicPartition, int], **_: object) -> Any:
         return dict.fromkeys(cutoffs, "no offset")
 
     kafka.at_listing[3] = lambda: monkeypatch.setattr(kafka, "delete_records", no_offset)
-    report = run(kafka, tmp_path)
-    outcomes = {at.topic: each.outcome for at, each in report.outcomes.items()}
-    assert outcomes == {"orders": Outcome.DELETED, "views": Outcome.UNKNOWN}
-    assert _results(tmp_path) == ["failed"]
-
-
-def test_a_cycle_that_fails_before_it_has_deleted_is_an_error(
-    kafka: Counting, tmp_path: Path
-) -> None:
-    kafka.at_listing[2] = partial(raise_, StateError("the disk is full"))
-    with pytest.raises(StateError, match="the disk is full"):
-        run(kafka, tmp_path)
-
-
-def test_a_first_deletion_that_can_not_be_recorded_beforehand_is_an_error(
-    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    full = StateError("the disk is full")
-    monkeypatch.setattr(Audit, "intend", lambda *_, **__: raise_(full))
-    with pytest.raises(StateError, match="the disk is full"):
-        run(kafka, tmp_path)
-    assert kafka.partition("orders").log_start == 0
+    report = kafka.run()
+    assert outcomes(report) == {"orders": Outcome.DELETED, "views": Outcome.UNKNOWN}
+    assert kafka.results() == ["failed"]
 
 
 def test_the_plans_reading_is_arranged_before_the_guards_begins_to_grow_old(
-    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kafka: Counting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listings: list[int] = []
 
@@ -892,51 +846,51 @@ def test_the_plans_reading_is_arranged_before_the_guards_begins_to_grow_old(
 
     monkeypatch.setattr(carry_out, "arranged", noted)
     monkeypatch.setattr(guard, "arranged", noted)
-    assert run(kafka, tmp_path).records_deleted == 7
+    assert kafka.run().records_deleted == 7
     assert listings == [1, 2]
 
 
 def test_a_cycle_tells_when_commits_moved_and_for_how_long_a_group_is_missing(
-    kafka: Counting, tmp_path: Path
+    kafka: Counting,
 ) -> None:
     kafka.commit("search", {AT: 3})
     first_ms = kafka.now_ms
-    assert run(kafka, tmp_path).standing.last_commit_ms == {"billing": first_ms, "search": first_ms}
+    assert kafka.run().standing.last_commit_ms == {"billing": first_ms, "search": first_ms}
     kafka.now_ms += 60_000
     kafka.commit("search", {AT: 4})
-    standing = run(kafka, tmp_path).standing
+    standing = kafka.run().standing
     assert standing.last_commit_ms == {"billing": first_ms, "search": kafka.now_ms}
     assert standing.vanished_ms == {}
     kafka.delete_group("billing")
-    assert run(kafka, tmp_path).standing.vanished_ms == {"billing": 0}
+    assert kafka.run().standing.vanished_ms == {"billing": 0}
     kafka.commit("billing", {AT: 8})
-    assert run(kafka, tmp_path).standing.vanished_ms == {}
+    assert kafka.run().standing.vanished_ms == {}
 
 
 def test_a_group_that_exists_is_not_missing_though_its_commits_on_a_topic_have_expired(
-    kafka: Counting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kafka: Counting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cycle, "decide", lambda _, snapshot: tuple(oracle.plan(snapshot)))
     other = TopicPartition("views", 0)
-    with_topic(kafka, "views")
-    run(kafka, tmp_path)
+    kafka.add_topics("views")
+    kafka.run()
     del kafka.groups["billing"].commits[other]
     for _ in range(2):
         kafka.now_ms += 60_000
-        report = run(kafka, tmp_path)
+        report = kafka.run()
         assert [row.reason for row in report.plan.rows if row.topic == "views"] == [
             Reason.GROUP_VANISHED
         ]
         assert report.standing.vanished_ms == {}
 
 
-def test_a_cycle_tells_which_groups_have_members(kafka: Counting, tmp_path: Path) -> None:
+def test_a_cycle_tells_which_groups_have_members(kafka: Counting) -> None:
     kafka.commit("search", {AT: 4})
     kafka.join("search", ["orders"])
-    assert run(kafka, tmp_path).standing.is_live == {"billing": False, "search": True}
+    assert kafka.run().standing.is_live == {"billing": False, "search": True}
     kafka.leave("search")
     kafka.delete_group("billing")
-    assert run(kafka, tmp_path).standing.is_live == {"search": False}
+    assert kafka.run().standing.is_live == {"search": False}
 
 
 def with_unread_records() -> FakeCluster:
@@ -961,7 +915,9 @@ def test_a_cycle_tells_what_one_group_keeps_and_how_long_kafka_will(tmp_path: Pa
     assert found.problem is None
 
 
-def test_a_deletion_is_done_and_told_though_the_look_ups_fail(tmp_path: Path) -> None:
+def test_a_deletion_is_done_and_told_though_the_look_ups_fail(
+    tmp_path: Path,
+) -> None:
     kafka = with_unread_records()
     gone = KafkaUnavailable("no broker answers")
     kafka.script.before("delete_records", lambda: kafka.script.fail_next("offsets_at", gone))

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from retentiond.config import Config, TopicPolicy, parse
 from retentiond.config.document import Scalar, Tree, read_document
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[2] / "config"
-MALFORMED = sorted((HERE / "malformed").glob("*.yaml"))
 
 DEMO_ENVIRON = {
     "RETENTIOND_DEMO_BOOTSTRAP": "localhost:19092",
@@ -38,10 +37,37 @@ def policy_of(config: Config, topic: str = "orders") -> TopicPolicy:
     return policy
 
 
-def header(file: Path, word: str) -> str | None:
-    """What the comment ``# word: …`` at the top of a file says."""
-    found = re.search(rf"^# {word}: (.*)$", file.read_text("utf-8"), re.MULTILINE)
-    return found[1] if found else None
+class Malformed(NamedTuple):
+    """``schema``: whether a JSON Schema accepts it, refuses it, or can't see it."""
+
+    name: str
+    schema: str
+    error: str
+    text: str
+
+
+def _malformed() -> Iterator[Malformed]:
+    """The cases of ``malformed/*.txt``: each has a heading, its error, and its text.
+
+    Those in document.txt are whole files. Of the others, a text that begins at the margin is a file
+    beside the broker, and beside a topic where it names none. An indented one belongs to the one
+    topic, or to its external readers, where it would stand in a whole file.
+    """
+    topic = "topics:\n  - name: orders\n"
+    for file in sorted((HERE / "malformed").glob("*.txt")):
+        for case in file.read_text("utf-8").split("=== ")[1:]:
+            heading, error, text = case.split("\n", 2)
+            name, _, schema = heading.partition("; schema: ")
+            if text.startswith(" " * 8):
+                text = f"{MINIMAL}{topic}    groups:\n      external:\n{text}"
+            elif text.startswith(" "):
+                text = MINIMAL + topic + text
+            elif file.stem != "document":
+                text = MINIMAL + text + ("" if "topics:" in text else topic)
+            yield Malformed(name, schema, error, text)
+
+
+MALFORMED = tuple(_malformed())
 
 
 def as_json(text: str) -> Any:

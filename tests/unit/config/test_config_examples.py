@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-from retentiond.config import TopicPolicy, load
-from tests.unit.config.files import DEMO_ENVIRON, EXAMPLES, as_json
+from retentiond.config import load
+from tests.unit.config.files import EXAMPLES, as_json
 
 REFERENCE = EXAMPLES / "retentiond.yaml"
-HOUR_MS = 3_600_000
 
 
 def test_the_reference_runs_against_this_machine_and_deletes_nothing() -> None:
@@ -68,26 +66,6 @@ def test_every_setting_appears_in_the_reference() -> None:
     settings = {path for path, _ in _settings(schema)}
     assert ("topics", "groups", "required") in settings
     assert settings - written == set()
-
-
-def test_the_demo_deletes_on_its_own_broker_and_leaves_the_archive_alone() -> None:
-    config = load(EXAMPLES / "demo.yaml", DEMO_ENVIRON)
-    assert config.dry_run is False
-    assert config.kafka == {"bootstrap.servers": "localhost:19092"}
-    assert config.state_dir == Path("/tmp/retentiond-demo")
-    assert config.http.port == 19477
-    assert config.schedule.interval_ms == 5_000
-    ages = {}
-    for topic in ("demo.orders.enriched", "demo.payments", "demo.clicks"):
-        policy = config.policy_for(topic)
-        assert isinstance(policy, TopicPolicy)
-        ages[topic] = policy.consumed_retention_ms
-    assert ages == {
-        "demo.orders.enriched": 0,
-        "demo.payments": 0,
-        "demo.clicks": 24 * HOUR_MS,
-    }
-    assert config.policy_for("demo.archive") is None
 
 
 def _settings(

@@ -1,4 +1,4 @@
-"""Each malformed file states its error in its first line: one sentence that names the place."""
+"""Each malformed file is refused with one sentence that names the place."""
 
 from __future__ import annotations
 
@@ -10,38 +10,41 @@ import pytest
 
 from retentiond.config import load
 from retentiond.errors import ConfigError
-from tests.unit.config.files import HERE, MALFORMED, header, parsed
+from tests.unit.config.files import MALFORMED, MINIMAL, ONE_TOPIC, Malformed, parsed
 
 PLACE = re.compile(r"(line \d+, column \d+|[a-z_]+(\.\S+|\[\d+\])*): ")
 WITHOUT_PLACE = {"empty", "list_at_the_top", "text_at_the_top"}
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("file", MALFORMED, ids=lambda file: file.stem)
-def test_a_malformed_file_gives_the_sentence_in_its_first_line(file: Path) -> None:
+@pytest.mark.parametrize("case", MALFORMED, ids=lambda case: case.name)
+def test_a_malformed_file_gives_its_sentence(case: Malformed) -> None:
     with pytest.raises(ConfigError) as caught:
-        parsed(file.read_text("utf-8"), {"NO": "no"}, Path())
+        parsed(case.text, {"NO": "no"}, Path())
     message = str(caught.value)
     # What follows "valid YAML" are PyYAML's own words, which differ with and without libyaml.
-    assert re.sub(r"(?<=expected valid YAML) \(.*\)", "", message) == header(file, "error")
+    assert re.sub(r"(?<=expected valid YAML) \(.*\)", "", message) == case.error
     assert "\n" not in message
     assert len(message) < 300
-    assert bool(PLACE.match(message)) is (file.stem not in WITHOUT_PLACE)
+    assert bool(PLACE.match(message)) is (case.name not in WITHOUT_PLACE)
 
 
-def test_load_puts_the_file_before_the_sentence() -> None:
-    file = HERE / "malformed" / "dry_run_is_a_number.yaml"
+@pytest.mark.parametrize(
+    ("line", "path", "sentence"),
+    [
+        (b"dry_run: 0\n", "dry_run", "dry_run: expected true or false, not 0"),
+        (b"client.id: Z\xfcrich\n", None, "line 3: expected UTF-8 text; save the file as UTF-8"),
+    ],
+)
+def test_load_puts_the_file_before_the_sentence(
+    line: bytes, path: str | None, sentence: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "retentiond.yaml"
+    file.write_bytes((MINIMAL + ONE_TOPIC).encode() + line)
     with pytest.raises(ConfigError) as caught:
         load(file, {})
-    assert str(caught.value) == f"{file}: {header(file, 'error')}"
-    assert (caught.value.file, caught.value.path) == (str(file), "dry_run")
-
-
-def test_a_file_that_is_not_utf_8_is_refused_with_its_line(tmp_path: Path) -> None:
-    file = tmp_path / "retentiond.yaml"
-    file.write_bytes(b"kafka:\n  client.id: Z\xfcrich\n")
-    with pytest.raises(ConfigError, match="line 2: expected UTF-8 text; save the file as UTF-8"):
-        load(file, {})
+    assert str(caught.value).startswith(f"{file}: {sentence}")
+    assert (caught.value.file, caught.value.path) == (str(file), path)
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_key(tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -14,9 +16,108 @@ from retentiond.errors import ConfigError
 from retentiond.state_places import daemon_state_dir
 from tests.unit.config.files import HASH, MINIMAL, ONE_TOPIC, parsed
 
+DAY_MS = 86_400_000
+TOPIC_NAMES = ("a", "A.b_c-9", "123", "...", "true", "x" * 249)
+
 
 def with_setting(setting: str) -> Config:
-    return parsed(f"{MINIMAL}{ONE_TOPIC}{setting}\n")
+    topics = "" if "topics:" in setting else ONE_TOPIC
+    return parsed(f"{MINIMAL}{topics}{setting}\n")
+
+
+AS_WRITTEN = {
+    ("spark.master", "spark: {master: '@'}"): [
+        *("local", "local[4]", "local[*]", "local[*, 3]", "local-cluster[2, 1, 1024]", "yarn"),
+        *("spark://a:7077,b:7077", "sc://a:15002/;token=x", "k8s://https://a:6443"),
+    ],
+    ("metrics.cluster", "metrics: {cluster: @}"): ["orders", "42"],
+    ("history_path", "history: {path: '@'}"): [
+        *("/var/lib/history", "s3://bucket/retentiond", "s3a://bucket/retentiond", "gs://bucket"),
+        *("az://container/x", "abfss://container@account.dfs.core.windows.net/x"),
+    ],
+}
+"""By path and how the setting is written, with what may stand there."""
+
+READ = [
+    ("metrics: {cluster: null}", "metrics.cluster", None),
+    ("metrics: {cluster: ~}", "metrics.cluster", None),
+    ("spark: {conf: {a: 2, b: no, c: 1.50}}", "spark.conf", {"a": "2", "b": "no", "c": "1.50"}),
+    *((f"http: {{port: {port}}}", "http.port", port) for port in (0, 1, 9477, 65_535)),
+    ("limits: {records_per_cycle: null}", "limits.records_per_cycle", None),
+    ("limits: {records_per_cycle: 7}", "limits.records_per_cycle", 7),
+    ("limits: {partitions_per_cycle: null}", "limits.partitions_per_cycle", None),
+    ("limits: {partitions_per_cycle: 7}", "limits.partitions_per_cycle", 7),
+    ("schedule: {interval: 1000ms}", "schedule.interval_ms", 1_000),
+    ("schedule: {interval: 1s}", "schedule.interval_ms", 1_000),
+    ("schedule: {interval: '5m'}", "schedule.interval_ms", 300_000),
+    ("schedule: {interval: 6h}", "schedule.interval_ms", 21_600_000),
+    ("schedule: {interval: 365d}", "schedule.interval_ms", 365 * DAY_MS),
+    ("audit: {}", "audit.keep_ms", 400 * DAY_MS),
+    ("audit: {keep: 10000d}", "audit.keep_ms", 10_000 * DAY_MS),
+    ("audit: {keep: null}", "audit.keep_ms", None),
+    ("history: {interval: 1h}", "history.interval_ms", 3_600_000),
+    ("history: {max_bytes: 5}", "history.max_bytes", 5),
+    (
+        "defaults: {groups: {required: [123, 007, on, true]}}",
+        "defaults.groups.required",
+        ("123", "007", "on", "true"),
+    ),
+    *((f"topics: [{{name: {name}}}]", "exact_names", {name}) for name in TOPIC_NAMES),
+]
+
+
+@pytest.mark.parametrize(
+    ("setting", "place", "value"),
+    [
+        *READ,
+        *(
+            (setting.replace("@", written), place, written)
+            for (place, setting), texts in AS_WRITTEN.items()
+            for written in texts
+        ),
+    ],
+)
+def test_what_is_right_is_taken(setting: str, place: str, value: Any) -> None:
+    assert attrgetter(place)(with_setting(setting)) == value
+
+
+NO_HASHES = ["open sesame", "hunter2", HASH[:-1], f"{HASH}a", HASH.replace("$04$", "$03$")]
+
+REFUSED = {
+    ("spark.master", "spark: {master: '@'}"): [
+        *("foo", "Local[2]", "local[]", "local[two]", "localhost:7077", "spark://", "http://a")
+    ],
+    ("dry_run", "dry_run: @"): [
+        *("0", "1", "no", "off", "n", "False", "FALSE", "'false'", "'yes'", "null", "", "[]", "{}")
+    ],
+    ("http.port", "http: {port: @}"): ["-1", "65536", "1.0", "true", "9_477", "٣", "9" * 5_000],
+    ("http.basic_auth.prometheus", "http: {basic_auth: {prometheus: @}}"): [
+        *(*NO_HASHES, "''", "null")
+    ],
+    ("limits.records_per_cycle", "limits: {records_per_cycle: @}"): ["0", "-1", "'null'", "none"],
+    ("limits.partitions_per_cycle", "limits: {partitions_per_cycle: @}"): ["0", "-1", "'null'"],
+    ("schedule.interval", "schedule: {interval: @}"): [
+        *("300", "'300'", "5 m", "5M", "m", "1h30m", "1.5h", "-5m", "05m", "366d", "999ms", "0s"),
+        "5w",
+    ],
+    ("topics[0].name", "topics: [{name: @}]"): [
+        *("''", ".", "..", "a/b", "a b", "ä", "x" * 250, "'a\n\n'", "null")
+    ],
+}
+"""By path and how the setting is written. ``malformed`` has the sentences."""
+
+
+@pytest.mark.parametrize(
+    ("path", "setting", "written"),
+    [(*place, written) for place, texts in REFUSED.items() for written in texts],
+    ids=lambda text: text[:40],
+)
+def test_what_is_wrong_is_refused(path: str, setting: str, written: str) -> None:
+    """Nothing that may be a secret is shown."""
+    with pytest.raises(ConfigError) as caught:
+        with_setting(setting.replace("@", written))
+    assert caught.value.path == path
+    assert written not in NO_HASHES or written not in str(caught.value)
 
 
 def test_what_is_not_set_has_its_documented_default() -> None:
@@ -36,28 +137,6 @@ def test_what_is_not_set_has_its_documented_default() -> None:
     assert (config.history.enabled, config.history.max_bytes) == (True, None)
     assert (config.history.interval_ms, config.history.keep_ms) == (5 * 60_000, 30 * 86_400_000)
     assert config.history_path == f"{config.state_dir}/history"
-
-
-@pytest.mark.parametrize(
-    "master",
-    [
-        *("local", "local[4]", "local[*]", "local[*, 3]", "local-cluster[2, 1, 1024]", "yarn"),
-        *("spark://a:7077,b:7077", "sc://a:15002/;token=x", "k8s://https://a:6443"),
-    ],
-)
-def test_a_master_is_one_that_spark_knows(master: str) -> None:
-    assert with_setting(f"spark: {{master: '{master}'}}").spark.master == master
-
-
-@pytest.mark.parametrize(
-    "master", ["foo", "Local[2]", "local[]", "local[two]", "localhost:7077", "spark://", "http://a"]
-)
-def test_any_other_master_is_refused_and_not_shown(master: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        with_setting(f"spark: {{master: '{master}'}}")
-    assert str(caught.value) == (
-        "spark.master: expected local[N], spark://…, sc://… (Spark Connect) or k8s://…"
-    )
 
 
 @pytest.mark.parametrize("character", ["%", "[", "]", "^", "|", "\\"])
@@ -82,13 +161,6 @@ def test_a_link_to_such_a_folder_is_refused_too(tmp_path: Path) -> None:
         with_setting(f"state_dir: {tmp_path / 'link'}")
 
 
-@pytest.mark.parametrize(
-    ("written", "cluster"), [("orders", "orders"), ("42", "42"), ("null", None), ("~", None)]
-)
-def test_a_cluster_has_a_name_or_none(written: str, cluster: str | None) -> None:
-    assert with_setting(f"metrics: {{cluster: {written}}}").metrics.cluster == cluster
-
-
 def test_kafka_properties_are_taken_literally() -> None:
     config = parsed(
         "kafka: {bootstrap.servers: 'a:1,b:2', request.timeout.ms: 0500, "
@@ -105,24 +177,13 @@ def test_kafka_properties_are_taken_literally() -> None:
     }
 
 
-def test_spark_properties_are_texts_however_they_are_written() -> None:
-    conf = with_setting("spark: {conf: {spark.a: 2, spark.b: false, spark.c: 1.50}}").spark.conf
-    assert conf == {"spark.a": "2", "spark.b": "false", "spark.c": "1.50"}
-
-
 def test_no_rendering_of_a_configuration_shows_a_property() -> None:
     config = parsed(
         "kafka: {bootstrap.servers: a, sasl.password: hunter2}\n"
         f"spark: {{conf: {{spark.hadoop.fs.s3a.secret.key: hunter3}}}}\n{ONE_TOPIC}"
     )
-    for rendering in (
-        repr(config),
-        str(config),
-        f"{config.kafka}",
-        repr(config.spark),
-        config.model_dump_json(),
-        str(config.model_dump()),
-    ):
+    renderings = [repr(config), str(config), f"{config.kafka}", repr(config.spark)]
+    for rendering in (*renderings, config.model_dump_json(), str(config.model_dump())):
         assert "hunter" not in rendering
     assert repr(config.kafka) == "Properties(bootstrap.servers=…, sasl.password=…)"
     assert config.kafka["sasl.password"] == "hunter2"
@@ -140,26 +201,6 @@ def test_nothing_can_be_changed_after_reading() -> None:
     assert isinstance(config.topics, tuple)
 
 
-@pytest.mark.parametrize(
-    "written",
-    ["0", "1", "no", "off", "n", "False", "FALSE", "'false'", "'yes'", "null", "", "[]", "{}"],
-)
-def test_dry_run_refuses_all_else(written: str) -> None:
-    with pytest.raises(ConfigError, match=r"^dry_run: expected true or false, not "):
-        with_setting(f"dry_run: {written}")
-
-
-@pytest.mark.parametrize("port", [0, 1, 9477, 65_535])
-def test_a_port_in_range_is_taken(port: int) -> None:
-    assert with_setting(f"http: {{port: {port}}}").http.port == port
-
-
-@pytest.mark.parametrize("written", ["-1", "65536", "1.0", "true", "9_477", "٣", "9" * 5_000])
-def test_a_port_that_is_no_port_is_refused(written: str) -> None:
-    with pytest.raises(ConfigError, match=r"^http\.port: expected "):
-        with_setting(f"http: {{port: {written}}}")
-
-
 def test_a_certificate_and_users_are_taken_and_no_rendering_shows_a_hash() -> None:
     config = with_setting(
         "http: {tls: {certificate: tls.crt, key: /run/tls.key}, "
@@ -172,68 +213,6 @@ def test_a_certificate_and_users_are_taken_and_no_rendering_shows_a_hash() -> No
     assert set(http.basic_auth) == {"prometheus", "grafana"}
     for rendering in (repr(config), str(http), config.model_dump_json(), str(config.model_dump())):
         assert HASH not in rendering
-
-
-@pytest.mark.parametrize(
-    "written",
-    ["open sesame", "hunter2", HASH[:-1], f"{HASH}a", HASH.replace("$04$", "$03$"), "''", "null"],
-)
-def test_what_is_no_hash_is_refused_and_not_shown(written: str) -> None:
-    with pytest.raises(ConfigError, match=r"^http\.basic_auth\.prometheus: expected a ") as refused:
-        with_setting(f"http: {{basic_auth: {{prometheus: {written}}}}}")
-    assert len(written) < 5 or written not in str(refused.value)
-
-
-@pytest.mark.parametrize("limit", ["records_per_cycle", "partitions_per_cycle"])
-def test_a_limit_is_null_or_at_least_one(limit: str) -> None:
-    assert getattr(with_setting(f"limits: {{{limit}: null}}").limits, limit) is None
-    assert getattr(with_setting(f"limits: {{{limit}: 7}}").limits, limit) == 7
-    for written in ("0", "-1", "'null'", "none"):
-        with pytest.raises(ConfigError, match=rf"^limits\.{limit}: expected "):
-            with_setting(f"limits: {{{limit}: {written}}}")
-
-
-@pytest.mark.parametrize(
-    ("written", "ms"),
-    [
-        ("1000ms", 1_000),
-        ("1s", 1_000),
-        ("5m", 300_000),
-        ("6h", 21_600_000),
-        ("7d", 604_800_000),
-        ("'5m'", 300_000),
-        ("365d", 31_536_000_000),
-    ],
-)
-def test_an_interval_is_a_number_with_its_unit(written: str, ms: int) -> None:
-    assert with_setting(f"schedule: {{interval: {written}}}").schedule.interval_ms == ms
-
-
-@pytest.mark.parametrize(
-    "written",
-    ["300", "'300'", "5 m", "5M", "m", "1h30m", "1.5h", "-5m", "05m", "366d", "999ms", "0s", "5w"],
-)
-def test_an_interval_that_is_none_is_refused(written: str) -> None:
-    with pytest.raises(ConfigError, match=r"^schedule\.interval: expected a duration "):
-        with_setting(f"schedule: {{interval: {written}}}")
-
-
-@pytest.mark.parametrize("name", ["a", "A.b_c-9", "123", "...", "true", "x" * 249])
-def test_a_topic_name_that_kafka_allows_is_taken(name: str) -> None:
-    assert parsed(f"{MINIMAL}topics: [{{name: {name}}}]").topics[0].name == name
-
-
-@pytest.mark.parametrize("name", ["''", ".", "..", "a/b", "a b", "ä", "x" * 250, "'a\n\n'", "null"])
-def test_a_topic_name_that_kafka_forbids_is_refused(name: str) -> None:
-    with pytest.raises(ConfigError, match=r"^topics\[0\]\.name: expected a t"):
-        parsed(f"{MINIMAL}topics: [{{name: {name}}}]")
-
-
-def test_a_group_may_be_a_number_or_a_word_of_yaml_without_quotes() -> None:
-    config = parsed(f"{MINIMAL}topics: [{{name: a, groups: {{required: [123, 007, on, true]}}}}]")
-    groups = config.topics[0].groups
-    assert groups is not None
-    assert groups.required == ("123", "007", "on", "true")
 
 
 def test_a_setting_is_read_from_plain_values_too() -> None:
@@ -251,35 +230,3 @@ def test_a_setting_is_read_from_plain_values_too() -> None:
         Config.model_validate(document | {"dry_run": 0})
     with pytest.raises(ValidationError, match="expected a whole number, not True"):
         Config.model_validate(document | {"http": {"port": True}})
-
-
-@pytest.mark.parametrize(
-    ("written", "keep_ms"),
-    [
-        ("{}", 400 * 86_400_000),
-        ("{keep: 2h}", 7_200_000),
-        ("{keep: 10000d}", 864_000_000_000),
-        ("{keep: null}", None),
-    ],
-)
-def test_the_audit_log_is_kept_for_four_hundred_days_or_as_long_as_is_said(
-    written: str, keep_ms: int | None
-) -> None:
-    assert with_setting(f"audit: {written}").audit.keep_ms == keep_ms
-
-
-@pytest.mark.parametrize(
-    "place",
-    [
-        "/var/lib/history",
-        "s3://bucket/retentiond",
-        "s3a://bucket/retentiond",
-        "gs://bucket",
-        "az://container/x",
-        "abfss://container@account.dfs.core.windows.net/x",
-    ],
-)
-def test_the_history_may_lie_in_a_folder_or_in_an_object_store(place: str) -> None:
-    config = with_setting(f"history: {{path: '{place}', interval: 1h, keep: 7d, max_bytes: 5}}")
-    assert config.history_path == place
-    assert (config.history.interval_ms, config.history.max_bytes) == (3_600_000, 5)
