@@ -78,7 +78,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--seconds",
         type=_seconds,
-        default=90.0,
+        default=60.0,
         metavar="N",
         help="how long records are written (default: %(default)g)",
     )
