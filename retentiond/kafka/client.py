@@ -37,22 +37,22 @@ from kafka.net.compat import KafkaNetClient
 from retentiond.errors import KafkaUnavailable, OtherCluster
 from retentiond.kafka.cluster_identity import ClusterIdentity
 from retentiond.kafka.connecting import Sockets
-from retentiond.kafka.errors.connection_check import (
+from retentiond.kafka.connection_check import (
     lasting_problem,
     problem_with,
     unavailable_at,
     usable_context,
-)
-from retentiond.kafka.errors.remedies import (
-    ConnectionProblem,
-    ProblemKind,
-    no_answer_from,
 )
 from retentiond.kafka.network_client import (
     NetworkClient,
     Throttled,
     ignore_throttling,
     prove_connections,
+)
+from retentiond.kafka.remedies import (
+    ConnectionProblem,
+    ProblemKind,
+    no_answer_from,
 )
 from retentiond.kafka.settings.oauth import NoToken, TokenSource
 from retentiond.kafka.settings.properties import ClientSettings

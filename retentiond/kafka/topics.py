@@ -20,7 +20,6 @@ from typing import Any, NamedTuple, TypeVar
 from kafka.protocol.admin import DescribeConfigsRequest
 
 from retentiond.kafka.client import Client
-from retentiond.kafka.errors.remedies import with_topic_grant
 from retentiond.kafka.interface import (
     INTERNAL_TOPICS,
     NO_SUCH_TOPIC,
@@ -36,6 +35,7 @@ from retentiond.kafka.network_client import (
     metadata_request,
     operations_in,
 )
+from retentiond.kafka.remedies import with_topic_grant
 from retentiond.model import Failure, TopicPartition
 
 T = TypeVar("T")

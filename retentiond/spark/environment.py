@@ -1,4 +1,4 @@
-"""What reaches Spark's JVM beside its settings: variables of the environment, and Java's options.
+"""What Spark's JVM has beside its settings: variables, Java's options, and a folder of its own.
 
 Spark's launcher and its session say of a wrong variable what became of it, and never its name.
 
@@ -9,12 +9,16 @@ an agent's line garbles the command. So no JVM of retentiond's sees the variable
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import pwd
 import shlex
 import shutil
 import socket
+import stat
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -161,3 +165,67 @@ def archived_classes(given: str) -> str:
     if has_its_own or not CLASS_ARCHIVE.exists():
         return ""
     return f"-XX:SharedArchiveFile={CLASS_ARCHIVE} -Xlog:cds=off -Xlog:cds+dynamic=off"
+
+
+PREFIX, SUFFIX = "retentiond-spark-", ".locked"
+"""Folders of other programs, and of a retentiond that locked none, have other names."""
+
+NEW_FOLDER_PREFIX = "retentiond-new-"
+
+
+class JvmFolder:
+    """The JVM's folder for temporary files: a new one, after those of dead processes are gone.
+
+    The process holds the kernel's lock on its folder until it ends, whatever its end. So a folder
+    that can be locked belongs to nobody any more. A folder gets its name only when it is locked; a
+    lock also keeps systemd from tidying it away. Raises OSError.
+    """
+
+    def __init__(self) -> None:
+        parent = _parent()
+        _remove_abandoned(parent)
+        made = Path(tempfile.mkdtemp(prefix=NEW_FOLDER_PREFIX, dir=parent))
+        self.path = parent / f"{PREFIX}{made.name.removeprefix(NEW_FOLDER_PREFIX)}{SUFFIX}"
+        self._lock: int | None = os.open(made, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            with contextlib.suppress(OSError):  # a file system without locks: none is tidied there
+                fcntl.flock(self._lock, fcntl.LOCK_EX)
+            made.rename(self.path)
+        except BaseException:
+            self.remove()
+            shutil.rmtree(made, ignore_errors=True)
+            raise
+
+    def remove(self) -> None:
+        shutil.rmtree(self.path, ignore_errors=True)
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            os.close(lock)
+
+
+def _parent() -> Path:
+    """Python's folder for temporary files. It may be gone since it was chosen: then it is made
+    again, or another one is chosen."""
+    chosen = Path(tempfile.gettempdir())
+    if not chosen.is_dir():
+        with contextlib.suppress(OSError):
+            chosen.mkdir(0o700, parents=True)
+            return chosen
+        tempfile.tempdir = None
+        chosen = Path(tempfile.gettempdir())
+    return chosen
+
+
+def _remove_abandoned(parent: Path) -> None:
+    with contextlib.suppress(OSError):
+        for found in parent.glob(f"{PREFIX}*{SUFFIX}"):
+            with contextlib.suppress(OSError):  # another process was quicker
+                folder = os.open(found, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+                try:
+                    status = os.fstat(folder)
+                    is_own = status.st_uid == os.geteuid()
+                    if is_own and stat.S_IMODE(status.st_mode) == 0o700:
+                        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        shutil.rmtree(found, ignore_errors=True)
+                finally:
+                    os.close(folder)

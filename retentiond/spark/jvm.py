@@ -33,6 +33,7 @@ from retentiond.spark.environment import (
     DEFAULT_OPTIONS,
     JAVA_OPTIONS,
     OTHER_VARIABLES,
+    JvmFolder,
     argument_file,
     has_name,
     heeded_variables,
@@ -41,7 +42,6 @@ from retentiond.spark.environment import (
     user_name,
     without_variables,
 )
-from retentiond.spark.folder import JvmFolder
 
 PYSPARK = Path(pyspark.__file__).parent
 

@@ -1,9 +1,4 @@
-"""A small and quick Spark: its settings, links to the jars that a plan needs, and no pandas.
-
-Whenever a name is in no jar, Java has opened every one of them to find that out, and keeps the
-table of contents of each for good. For each kind of table that a jar brings along, Spark loads what
-it takes to read it. Without Hive, Kubernetes and machine learning the JVM is 45 MB smaller, and
-starts a second sooner.
+"""A small and quick Spark: its settings, a Spark of the jars that a plan needs, and no pandas.
 
 PySpark and pyarrow import pandas wherever it is installed, only to see whether they were given one
 of its tables: a seventh of the daemon's own memory, and half a second of its start. PySpark's
@@ -12,8 +7,6 @@ client of Spark Connect does need it.
 
 from __future__ import annotations
 
-import os
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from importlib.abc import MetaPathFinder
@@ -24,7 +17,7 @@ from types import ModuleType
 import pyspark
 
 from retentiond.spark.environment import JAVA_OPTIONS
-from retentiond.spark.jvm import DRIVER_HOST, PYSPARK
+from retentiond.spark.jvm import DRIVER_HOST
 
 SMALL_JOBS = {
     "spark.sql.shuffle.partitions": "2",
@@ -107,18 +100,6 @@ LOOPBACK = {
 SPARK_HOME = Path(sys.prefix) / "share" / "retentiond" / f"spark-{pyspark.__version__}"
 """What `scripts/devkit/class_archive.py` makes once for an installation, if somebody runs it."""
 
-UNUSED_JARS = (
-    # Hive's catalogue of tables
-    *("hive-", "spark-hive", "datanucleus-", "derby"),
-    # Kubernetes as a master
-    *("kubernetes-", "spark-kubernetes", "volcano-", "vertx-"),
-    # machine learning (jts stays: Parquet's reader refers to it)
-    *("spark-mllib", "breeze", "spire", "cats-", "arpack", "JTransforms"),
-    # the server of Spark Connect, the Scala shell, and standby masters
-    *("spark-connect", "spark-repl", "scala-compiler", "curator-", "zookeeper"),
-)
-"""How the names of the jars begin that are left out. What is small stays, whatever it is for."""
-
 MASTERS_WITHOUT_UNUSED_JARS = ("local", "spark://")
 """How the masters begin whose drivers do without them."""
 
@@ -132,21 +113,6 @@ def spark_environment(master: str) -> Mapping[str, str]:
         if is_there and master.startswith(MASTERS_WITHOUT_UNUSED_JARS)
         else {}
     )
-
-
-def make_spark_home(home: Path) -> None:
-    """Makes a folder of links to PySpark's Spark, without the unused jars: only
-    `scripts/devkit/class_archive.py` does, for an installation. Raises OSError."""
-    unfinished = home.with_name(f".{home.name}")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    (unfinished / "jars").mkdir(parents=True)
-    for part in ("bin", "python"):
-        (unfinished / part).symlink_to(PYSPARK / part)
-    for jar in (PYSPARK / "jars").glob("*.jar"):
-        if not jar.name.startswith(UNUSED_JARS):
-            (unfinished / "jars" / jar.name).symlink_to(jar)
-    shutil.rmtree(home, ignore_errors=True)
-    os.rename(unfinished, home)
 
 
 class _Hidden(MetaPathFinder):

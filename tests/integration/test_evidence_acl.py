@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka.admin import AclBinding, AclPermissionType, ResourceType
 
 from retentiond.gather.groups import HIDDEN_GROUPS
-from retentiond.kafka.errors.remedies import DESCRIBE_GROUPS
+from retentiond.kafka.remedies import DESCRIBE_GROUPS
 from retentiond.model import Failure
 from retentiond.spark.session import SparkSessions
 from tests.contract.real import RealDriver

@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourceType
 
 from devkit.embedded import tools
-from retentiond.kafka.errors.remedies import DESCRIBE_READ_TOPICS
+from retentiond.kafka.remedies import DESCRIBE_READ_TOPICS
 from retentiond.model import GroupKind, Outcome
 from retentiond.spark.session import SparkSessions
 from retentiond.tools.delete_records.bounds import Bounds, every_partition, work_out

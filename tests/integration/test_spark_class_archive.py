@@ -63,7 +63,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
 
 def make(archive: Path, home: Path) -> None:
     tuning.SPARK_HOME = home
-    tuning.make_spark_home(home)
+    class_archive.make_spark_home(home)
     class_archive.make(archive)
 
 
@@ -74,7 +74,7 @@ def test_the_classes_of_a_plan_are_kept_and_read(kept: Kept) -> None:
 
 def test_a_plan_needs_none_of_the_jars_that_are_left_out(kept: Kept) -> None:
     assert len(kept.opened.jars) > 100
-    assert not [name for name in kept.opened.jars if name.startswith(tuning.UNUSED_JARS)]
+    assert not [name for name in kept.opened.jars if name.startswith(class_archive.UNUSED_JARS)]
 
 
 def test_what_is_no_archive_is_passed_over(tmp_path: Path) -> None:

@@ -10,14 +10,14 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from retentiond.errors import ConfigError, KafkaUnavailable
-from retentiond.kafka.errors.connection_check import problem_with, unavailable_at, usable_context
-from retentiond.kafka.errors.remedies import (
+from retentiond.kafka.connection_check import problem_with, unavailable_at, usable_context
+from retentiond.kafka.interface import NO_SUCH_TOPIC, DeleteFailure, RequestResult
+from retentiond.kafka.remedies import (
     ConnectionProblem,
     ProblemKind,
     no_answer_from,
     unavailable,
 )
-from retentiond.kafka.interface import NO_SUCH_TOPIC, DeleteFailure, RequestResult
 from retentiond.kafka.settings.properties import ClientSettings
 from retentiond.kafka.settings.tls import speaks_tls
 from retentiond.model import Failure

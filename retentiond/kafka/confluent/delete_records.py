@@ -30,7 +30,6 @@ from retentiond.clock import seconds_since_boot
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka.cluster_identity import ClusterIdentity, address
 from retentiond.kafka.confluent.admin import explained, failure_of_deletion, failure_of_error
-from retentiond.kafka.errors.remedies import with_topic_grant
 from retentiond.kafka.interface import (
     KAFKAS_HIGH_WATERMARK,
     DeleteAnswer,
@@ -39,6 +38,7 @@ from retentiond.kafka.interface import (
     RequestResult,
     Target,
 )
+from retentiond.kafka.remedies import with_topic_grant
 from retentiond.kafka.settings.properties import ClientSettings
 from retentiond.model import Failure, TopicPartition
 

@@ -22,9 +22,9 @@ from kafka.protocol.consumer import OffsetFetchRequest
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
 
 from retentiond.kafka.client import Client
-from retentiond.kafka.errors.remedies import with_group_grant
 from retentiond.kafka.interface import NOT_ANSWERED
 from retentiond.kafka.network_client import NetworkClient, failure_of_code, failure_of_exception
+from retentiond.kafka.remedies import with_group_grant
 from retentiond.kafka.wire import DescribeShareGroupOffsetsRequest
 from retentiond.kafka.wire.by_hand import (
     BATCHED_OFFSETS,

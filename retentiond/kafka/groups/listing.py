@@ -29,7 +29,6 @@ from kafka.protocol.consumer import IsolationLevel, OffsetSpec
 
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka.client import Client
-from retentiond.kafka.errors.remedies import GROUP_REFUSED
 from retentiond.kafka.groups.coordinators import GROUPS_PER_REQUEST, offset_fetch, read_commits
 from retentiond.kafka.interface import OFFSETS_TOPIC, CoordinatorState, ListedGroup
 from retentiond.kafka.network_client import (
@@ -40,6 +39,7 @@ from retentiond.kafka.network_client import (
     offsets_topic_request,
     operations_in,
 )
+from retentiond.kafka.remedies import GROUP_REFUSED
 from retentiond.kafka.wire.by_hand import ListOffsets, OffsetQuery
 from retentiond.model import Failure, GroupKind
 

@@ -28,11 +28,11 @@ from kafka.structs import TopicPartition as PartitionOfClient
 from retentiond.clock import seconds_since_boot
 from retentiond.kafka import topics
 from retentiond.kafka.client import Client
-from retentiond.kafka.errors.remedies import with_topic_grant
 from retentiond.kafka.interface import KeyedRecord, OffsetBound
 from retentiond.kafka.network_client import NetworkClient, failure_of_code, failure_of_exception
 from retentiond.kafka.offsets.lookups import Offsets
 from retentiond.kafka.offsets.record_stamps import fetch_request
+from retentiond.kafka.remedies import with_topic_grant
 from retentiond.kafka.topics import Leader, Leaders
 from retentiond.kafka.wire.by_hand import OffsetQuery
 from retentiond.kafka.wire.codecs import add_codecs, failure_of_codec

@@ -22,7 +22,6 @@ from kafka.protocol.consumer import (
 
 from retentiond.clock import now_ms
 from retentiond.kafka.client import Client
-from retentiond.kafka.errors.remedies import with_topic_grant
 from retentiond.kafka.interface import (
     NOT_ANSWERED,
     EpochEnd,
@@ -32,6 +31,7 @@ from retentiond.kafka.interface import (
 )
 from retentiond.kafka.network_client import NetworkClient, failure_of_code, failure_of_exception
 from retentiond.kafka.offsets import by_time, record_stamps
+from retentiond.kafka.remedies import with_topic_grant
 from retentiond.kafka.topics import Leader, Leaders
 from retentiond.kafka.wire.by_hand import (
     A_CLIENT,

@@ -26,10 +26,10 @@ from kafka.protocol.consumer import FetchRequest, IsolationLevel
 from kafka.record import MemoryRecords
 
 from retentiond.formatting import MINUTE_MS
-from retentiond.kafka.errors.remedies import TOPIC_REFUSED
 from retentiond.kafka.interface import AGE_UNKNOWN, NOT_ANSWERED, LogRange
 from retentiond.kafka.network_client import failure_of_exception
 from retentiond.kafka.offsets.by_time import AGE_IS_HIDDEN, Found, Log
+from retentiond.kafka.remedies import TOPIC_REFUSED
 from retentiond.kafka.wire.by_hand import OffsetQuery
 from retentiond.model import Failure, TopicPartition
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from retentiond.errors import ConfigError
-from retentiond.kafka.errors.remedies import SettingNames
+from retentiond.kafka.remedies import SettingNames
 from retentiond.kafka.settings import java_properties, tls
 from retentiond.kafka.settings.java_properties import parse_login
 from retentiond.kafka.settings.logins import (

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 
 from retentiond.errors import ConfigError
-from retentiond.kafka.errors.remedies import SettingNames
+from retentiond.kafka.remedies import SettingNames
 
 TOKEN_MECHANISM = "OAUTHBEARER"
 

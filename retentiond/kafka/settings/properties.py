@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from retentiond.errors import ConfigError
-from retentiond.kafka.errors.remedies import SettingNames
+from retentiond.kafka.remedies import SettingNames
 from retentiond.kafka.settings import logins
 from retentiond.kafka.settings.logins import (
     AWS_MECHANISM,

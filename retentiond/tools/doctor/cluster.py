@@ -25,8 +25,8 @@ from retentiond.kafka.brokers import (
     Release,
 )
 from retentiond.kafka.cluster_identity import address
-from retentiond.kafka.errors.connection_check import address_of, problem_with
-from retentiond.kafka.errors.remedies import (
+from retentiond.kafka.connection_check import address_of, problem_with
+from retentiond.kafka.remedies import (
     PASSING,
     ConnectionProblem,
     unavailable,

@@ -17,8 +17,8 @@ from retentiond.gather.assemble import unnamed_readers
 from retentiond.gather.external_positions import Position
 from retentiond.gather.groups import GroupListing, problems
 from retentiond.gather.topics import EnabledTopic
-from retentiond.kafka.errors.remedies import GROUP_REFUSED, TOPIC_REFUSED
 from retentiond.kafka.interface import OFFSETS_TOPIC, CoordinatorState
+from retentiond.kafka.remedies import GROUP_REFUSED, TOPIC_REFUSED
 from retentiond.model import Commit, Failure, TopicPartition
 from retentiond.tell.first_look.unseen_readers import MAY_RESTORE, unseen_readers
 from retentiond.tell.reasons import tool_options

@@ -12,8 +12,8 @@ from retentiond.config import Config, NoPolicy, TopicPolicy
 from retentiond.formatting import say_duration, say_names
 from retentiond.gather.offsets import retention_offsets, retentions
 from retentiond.gather.topics import EnabledTopic
-from retentiond.kafka.errors.remedies import TOPIC_REFUSED
 from retentiond.kafka.interface import AGE_UNKNOWN, NO_SUCH_TOPIC, Kafka, LogRange
+from retentiond.kafka.remedies import TOPIC_REFUSED
 from retentiond.kafka.topics import Operations
 from retentiond.model import Failure, TopicPartition
 from retentiond.tell.first_look.unseen_readers import system_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from retentiond.kafka.errors.remedies import ProblemKind
+from retentiond.kafka.remedies import ProblemKind
 from tests.support.brokers.secured import WRONG_PASSWORD, Section, Secured, shows
 
 

@@ -13,9 +13,9 @@ import pytest
 
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka import client as module
+from retentiond.kafka import connection_check
 from retentiond.kafka.client import LOGGERS_THAT_SHOW_SECRETS, Client
 from retentiond.kafka.cluster_identity import ClusterIdentity
-from retentiond.kafka.errors import connection_check
 from retentiond.kafka.network_client import NetworkClient
 from retentiond.kafka.settings.properties import ClientSettings, translate
 from tests.support.builders.scripted_brokers import Brokers

@@ -13,7 +13,7 @@ from kafka.errors import (
 )
 
 from retentiond.kafka.client import Received, data_before_end, is_final
-from retentiond.kafka.errors.connection_check import address_of
+from retentiond.kafka.connection_check import address_of
 
 
 def chained(cause: Exception) -> KafkaConnectionError:

@@ -14,8 +14,8 @@ from retentiond.kafka.cluster_identity import ClusterIdentity
 from retentiond.kafka.confluent import admin as failures
 from retentiond.kafka.confluent import client
 from retentiond.kafka.confluent import delete_records as deletions
-from retentiond.kafka.errors.remedies import ConnectionProblem, ProblemKind
 from retentiond.kafka.interface import DeleteFailure, OffsetBound, RequestResult
+from retentiond.kafka.remedies import ConnectionProblem, ProblemKind
 from retentiond.kafka.settings.properties import translate
 from retentiond.model import TopicPartition
 

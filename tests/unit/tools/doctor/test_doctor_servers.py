@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from retentiond.errors import KafkaUnavailable
-from retentiond.kafka.errors.remedies import ConnectionProblem, ProblemKind
+from retentiond.kafka.remedies import ConnectionProblem, ProblemKind
 from retentiond.kafka.settings.properties import ClientSettings, translate
 from retentiond.tools.doctor.cluster import check_servers, try_servers, with_answering_servers
 from retentiond.tools.doctor.finding import Level

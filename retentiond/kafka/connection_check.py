@@ -13,7 +13,7 @@ import ssl
 import struct
 
 from retentiond.errors import KafkaUnavailable
-from retentiond.kafka.errors.remedies import (
+from retentiond.kafka.remedies import (
     PASSING,
     ConnectionProblem,
     ProblemKind,

@@ -8,9 +8,9 @@ from confluent_kafka import KafkaError, KafkaException
 
 from retentiond.errors import ConfigError, KafkaUnavailable
 from retentiond.kafka.confluent import admin
-from retentiond.kafka.errors.remedies import SettingNames, no_answer_from
 from retentiond.kafka.interface import NO_SUCH_TOPIC, RequestResult
 from retentiond.kafka.network_client import failure_of_code, failure_of_exception
+from retentiond.kafka.remedies import SettingNames, no_answer_from
 from retentiond.kafka.settings.properties import translate
 from retentiond.model import Failure
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from retentiond.spark.folder import PREFIX, SUFFIX, JvmFolder
+from retentiond.spark.environment import PREFIX, SUFFIX, JvmFolder
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +21,10 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return made
 
 
-HOLD = "from retentiond.spark.folder import JvmFolder; print(JvmFolder().path, flush=True); input()"
+HOLD = (
+    "from retentiond.spark.environment import JvmFolder; print(JvmFolder().path, flush=True); "
+    "input()"
+)
 
 
 def test_a_killed_processs_folder_goes_and_a_living_ones_stays(temporary: Path) -> None:
