@@ -319,17 +319,6 @@ def test_an_unexpected_exception_after_the_cycle_is_shown_whole_and_hurries_noth
     assert len(bench.events(logs.CYCLE)) == 1
 
 
-def test_a_failed_cycle_is_counted_and_makes_the_daemon_unready_in_words() -> None:
-    def play(bench: Bench) -> None:
-        bench.tick(NO_KAFKA)
-        assert bench.get("/readyz").text == "no complete cycle yet; kafka:9092 can't be asked\n"
-        assert 'retentiond_cycles_total{result="failed"} 1.0' in bench.get("/metrics").text
-        bench.tick(report)
-        assert 'retentiond_cycles_total{result="ok"} 1.0' in bench.get("/metrics").text
-
-    live(play)
-
-
 def test_a_metric_says_whether_the_daemon_is_ready() -> None:
     def play(bench: Bench) -> None:
         assert "\nretentiond_ready 0.0\n" in bench.get("/metrics").text

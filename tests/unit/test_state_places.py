@@ -23,28 +23,28 @@ def may_write(monkeypatch: pytest.MonkeyPatch, *, may: bool) -> None:
     monkeypatch.setattr("retentiond.state_places.os.access", lambda *_: may)
 
 
-def test_who_may_make_the_systems_folder_has_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize(
+    ("may", "is_there", "is_the_systems"),
+    [
+        (True, False, True),
+        (False, False, False),
+        # Else a user's pause would be written where the daemon doesn't look.
+        (False, True, True),
+    ],
+)
+def test_who_may_not_make_the_systems_folder_has_one_of_their_own_unless_it_is_there(  # noqa: PLR0917
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    users_states: Path,
+    may: bool,
+    is_there: bool,
+    is_the_systems: bool,
 ) -> None:
-    may_write(monkeypatch, may=True)
-    assert daemon_state_dir(tmp_path / "retentiond") == tmp_path / "retentiond"
-
-
-def test_who_may_not_make_it_has_a_folder_of_their_own(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, users_states: Path
-) -> None:
-    may_write(monkeypatch, may=False)
-    assert daemon_state_dir(tmp_path / "retentiond") == users_states
-
-
-def test_the_systems_folder_is_everybodys_where_it_is(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """Else a user's pause would be written where the daemon doesn't look."""
-    may_write(monkeypatch, may=False)
+    may_write(monkeypatch, may=may)
     system = tmp_path / "retentiond"
-    system.mkdir()
-    assert daemon_state_dir(system) == system
+    if is_there:
+        system.mkdir()
+    assert daemon_state_dir(system) == (system if is_the_systems else users_states)
 
 
 def test_without_a_home_it_is_the_systems_folder_and_its_error(

@@ -63,6 +63,13 @@ def command(
         yield run
 
 
+@pytest.fixture
+def no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No setting of the terminal that runs the tests is heeded."""
+    for name in (*SETTINGS_OF_A_TERMINAL, "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
+
+
 class KeptAnswer:
     """In place of `retentiond.cli.past.options.answered` in a command: what it answers first is its
     answer to whoever asks after that, so that one question does for all forms of output."""

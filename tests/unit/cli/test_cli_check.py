@@ -46,18 +46,23 @@ THE_SAME = [
 
 def test_what_the_entries_of_all_files_mean(transcript: Transcript, files: Files) -> None:
     """Those of a file that mean the same share a line; a few have a line each."""
-    several = "".join(f"- {{name: pay.{at}, {ENABLED}, {HOURS}: 6}}\n" for at in range(1, 6))
+    alike = "".join(f"- {{name: pay.{at}, {ENABLED}, {HOURS}: 6}}\n" for at in range(1, 6))
     fence = r"{file: policies.d/pay.yaml, topics: ['pay\..*'], at_least: 6h, forbid: [groups.only]}"
     main = f"{KAFKA}policies: [{fence}, policies.d/search.yaml]\ndry_run: false\n"
-    of_pay = f"owner: pay\ntopics:\n{several}- {{name: pay.audit}}\n"
+    of_pay = f"owner: pay\ntopics:\n{alike}- {{name: pay.audit}}\n"
     of_search = (
         "owner: search\ntopics:\n"
         + "".join(f"  - {{name: clicks.{at}, {ENABLED}}}\n" for at in range(3))
         + f"  - {{pattern: 'views.*', except: [views.raw], {ENABLED}, {PRESSURE}.hours: 1,"
         " groups: {only: [a], min: 2, required: [a]}}\n  - {name: __consumer_offsets}\n"
     )
+    several = (
+        "groups: {required: [z, b, a], exclude: ['x.*', y], min: 4}, allow_compacted: true",
+        f"{HOURS}: 0, groups: {{external: [{{name: lake, offsets: /a}}, {{name: etl,"
+        " offsets: /b}], forget_vanished_after: 30d}",
+    )
     pressure = "disk_pressure: {below_free: 20%, until_free: 25%}\n"
-    path = files.write("all", main + pressure, pay=of_pay, search=of_search)
+    path = files.write("all", main + pressure + entries(*several), pay=of_pay, search=of_search)
     transcript("check", "--config", path)
     transcript("check", "--config", path, "--output", "json")
     off = f"{{name: orders, {ENABLED[:-4]}false, {PRESSURE}.hours: 1, {HOURS}: 2}}"

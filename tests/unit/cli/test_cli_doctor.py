@@ -52,13 +52,6 @@ def test_on_a_terminal_nothing_is_wider_than_it_and_nothing_is_lost(
     assert "→startitsreaders" in squeezed
 
 
-def test_a_configuration_that_is_wrong_ends_it_with_2(command: Command, config_file: Path) -> None:
-    config_file.write_text("topics: []")
-    done = command("doctor", "--config", config_file)
-    assert (done.code, done.out) == (2, "")
-    assert "kafka" in done.err
-
-
 def test_its_findings_its_json_and_how_it_ends(
     transcript: Transcript,
     config_file: Path,

@@ -71,15 +71,9 @@ def test_those_that_have_vanished_are_forgotten_and_none_that_lives(
     assert (done.code, done.err) == (0, "")
     assert before - groups(state_dir) == gone
     assert all(name in done.out for name in gone)
+    living = "Not vanished, and so not forgotten: pr-live, pr-moved.\n"
+    assert (living in done.out) is ("pr-.*" in arguments)
     assert {each.subject for each in actions_in(state_dir)} == gone
-
-
-@pytest.mark.usefixtures("state_dir")
-def test_a_group_that_a_pattern_names_and_that_lives_is_named(
-    command: Command, config: Path
-) -> None:
-    done = command("groups", "forget", "--pattern", "pr-.*", "--yes", "--config", config)
-    assert "Not vanished, and so not forgotten: pr-live, pr-moved.\n" in done.out
 
 
 def test_without_a_terminal_it_shows_them_and_does_nothing(
@@ -160,29 +154,26 @@ def test_one_that_comes_back_while_it_asks_is_not_recorded_as_forgotten(
     ]
 
 
+@pytest.mark.parametrize("is_forgotten", [False, True])
 def test_what_could_not_be_forgotten_is_not_recorded_as_forgotten(
-    command: Command, config: Path, state_dir: Path, monkeypatch: pytest.MonkeyPatch
+    command: Command,
+    config: Path,
+    state_dir: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    is_forgotten: bool,
 ) -> None:
-    def locked(*_: object, **__: object) -> None:
-        raise StateError("the file is locked")
-
-    monkeypatch.setattr(GroupMemory, "forget", locked)
-    assert command("groups", "forget", "pr-1", "--yes", "--config", config).code != 0
-    assert [each.action for each in actions_in(state_dir)] == ["forget", "forget-withdrawn"]
-
-
-def test_what_was_forgotten_before_an_error_stays_recorded(
-    command: Command, config: Path, state_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    """What was forgotten before an error stays recorded."""
     forget = GroupMemory.forget
 
-    def but_then_fails(*args: Any, **named: Any) -> None:
-        forget(*args, **named)
+    def fails(*args: Any, **named: Any) -> None:
+        if is_forgotten:
+            forget(*args, **named)
         raise StateError("the disk is full")
 
-    monkeypatch.setattr(GroupMemory, "forget", but_then_fails)
+    monkeypatch.setattr(GroupMemory, "forget", fails)
     assert command("groups", "forget", "pr-1", "--yes", "--config", config).code != 0
-    assert [each.action for each in actions_in(state_dir)] == ["forget"]
+    withdrawn = [] if is_forgotten else ["forget-withdrawn"]
+    assert [each.action for each in actions_in(state_dir)] == ["forget", *withdrawn]
 
 
 def test_three_thousand_take_seconds_and_a_running_daemon_knows_it_at_once(

@@ -61,24 +61,27 @@ def asked(host: Host, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return servers
 
 
-@pytest.mark.parametrize("arguments", [("--config", "mine.yaml"), ()])
-def test_without_a_server_the_configuration_names_the_cluster(
-    command: Command, host: Host, asked: list[str], config_file: Path, arguments: tuple[str, ...]
+@pytest.mark.parametrize(
+    ("arguments", "server"),
+    [
+        (("--config", "mine.yaml"), "localhost:9092"),
+        ((), "localhost:9092"),
+        (SERVERS, SERVERS[1]),
+    ],
+)
+def test_a_server_that_is_given_goes_before_the_configuration_that_is_found(  # noqa: PLR0917
+    command: Command,
+    host: Host,
+    asked: list[str],
+    config_file: Path,
+    arguments: tuple[str, ...],
+    server: str,
 ) -> None:
-    if not arguments:
+    if "--config" not in arguments:
         config_file.rename(config_file.with_name("retentiond.yaml"))
     done = command("orphans", *arguments, "--log-dir", host.log_dir, "--state-dir", host.state_dir)
     assert (done.code, done.err) == (0, "")
-    assert asked == ["localhost:9092"]
-
-
-def test_a_server_that_is_given_goes_before_the_configuration_that_is_found(
-    command: Command, host: Host, asked: list[str], config_file: Path
-) -> None:
-    config_file.rename(config_file.with_name("retentiond.yaml"))
-    done = command("orphans", *SERVERS, "--log-dir", host.log_dir, "--state-dir", host.state_dir)
-    assert (done.code, done.err) == (0, "")
-    assert asked == [SERVERS[1]]
+    assert asked == [server]
 
 
 def test_how_a_look_is_shown(

@@ -34,6 +34,7 @@ from tests.support.builders.past_clusters import (
 from tests.support.golden import Golden
 from tests.unit.cli.conftest import CONFIG, Command, KeptAnswer, Transcript
 
+ONE_TOPIC = [partition_row("orders", high_watermark=5)]
 COMMANDS = ("simulate", "recommend", "report")
 
 
@@ -84,8 +85,7 @@ def test_what_one_of_them_refuses(
 def test_a_time_without_entries_is_said_with_the_time_of_the_newest(
     command: Command, config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    rows = [partition_row("orders", high_watermark=5)]
-    PastCluster([PastEntry(0, rows=rows)]).write(tmp_path / "state" / "history")
+    PastCluster([PastEntry(0, rows=ONE_TOPIC)]).write(tmp_path / "state" / "history")
     processes = set(psutil.Process().children(recursive=True))
     temporary = tmp_path / "temporary"
     temporary.mkdir()
@@ -109,8 +109,7 @@ def test_a_time_without_entries_is_said_with_the_time_of_the_newest(
 def test_of_a_time_without_entries_both_ends_may_be_wrong(
     command: Command, config: Path, tmp_path: Path, since: str, until: str
 ) -> None:
-    rows = [partition_row("orders", high_watermark=5)]
-    PastCluster([PastEntry(0, rows=rows)]).write(tmp_path / "state" / "history")
+    PastCluster([PastEntry(0, rows=ONE_TOPIC)]).write(tmp_path / "state" / "history")
 
     done = command("simulate", "--config", config, "--since", since, "--until", until)
 
@@ -118,7 +117,12 @@ def test_of_a_time_without_entries_both_ends_may_be_wrong(
     assert done.err.endswith("choose another --since or --until\n")
 
 
-@pytest.mark.parametrize(("pressure_hours", "expected_ms"), [(6, 3_600_000), (0, 0)])
+def recommendation(topic: str, ms: int, limit_ms: int | None = None) -> Recommendation:
+    simulated = SimulatedTopic(topic, ms, 9, 9, 9, 9, 0, ())
+    return Recommendation(topic, ms, 9, NOBODY_CAME_BACK, 1, False, limit_ms, simulated)
+
+
+@pytest.mark.parametrize(("pressure_hours", "expected_ms"), [(6, HOUR_MS), (0, 0)])
 def test_a_recommended_configuration_can_be_read_whatever_the_pressure_retention(
     config: Path, tmp_path: Path, pressure_hours: int, expected_ms: int
 ) -> None:
@@ -128,45 +132,26 @@ def test_a_recommended_configuration_can_be_read_whatever_the_pressure_retention
         + CONFIG.replace("minutes: 30", "hours: 24")
         + f"    retention.commitoffset.pressure.hours: {pressure_hours}\n"
     )
-    of_hour = SimulatedTopic("orders", 3_600_000, 9, 9, 9, 9, 0, ())
-    found = Recommendation("orders", 3_600_000, 1, NOBODY_CAME_BACK, 1, False, None, of_hour)
-    write(tmp_path / "tried.yaml", load(config), [found], ())
+    write(tmp_path / "tried.yaml", load(config), [recommendation("orders", HOUR_MS)], ())
 
     policy = load(tmp_path / "tried.yaml").policy_for("orders")
     assert isinstance(policy, TopicPolicy)
-    assert policy.consumed_retention_ms == 3_600_000
+    assert policy.consumed_retention_ms == HOUR_MS
     assert policy.pressure_retention_ms == expected_ms
     assert load(tmp_path / "tried.yaml").disk_pressure == load(config).disk_pressure
 
 
-def test_a_recommended_retention_is_never_longer_than_retention_ms(
+def test_a_recommended_retention_is_never_longer_than_retention_ms_nor_nothing(
     config: Path, tmp_path: Path
 ) -> None:
     """A minute and a half is no whole number of minutes, and two would hold the topic."""
-    simulated = SimulatedTopic("orders", 90_000, 9, 9, 9, 9, 0, ())
-    found = Recommendation("orders", 90_000, 9, NOBODY_CAME_BACK, 1, False, 90_000, simulated)
-    write(tmp_path / "tried.yaml", load(config), [found], ())
-
-    policy = load(tmp_path / "tried.yaml").policy_for("orders")
-    assert isinstance(policy, TopicPolicy)
-    assert policy.consumed_retention_ms == 60_000
-    assert _because(found) == "limited by retention.ms"
-
-
-def test_a_topic_whose_retention_ms_is_below_a_minute_gets_no_retention_of_nothing(
-    config: Path, tmp_path: Path
-) -> None:
     config.write_text(config.read_text().replace("- name: orders", "- pattern: '.*'"))
-    found = [
-        Recommendation(
-            *(name, limit_ms, 9, NOBODY_CAME_BACK, 1, False, limit_ms),
-            SimulatedTopic(name, limit_ms, 9, 9, 9, 9, 0, ()),
-        )
-        for name, limit_ms in (("orders", 90_000), ("brief", 59_999))
-    ]
+    found = [recommendation(name, ms, ms) for name, ms in (("orders", 90_000), ("brief", 59_999))]
     write(tmp_path / "tried.yaml", load(config), found, ())
 
-    assert [each.name for each in load(tmp_path / "tried.yaml").topics] == ["orders"]
+    (entry,) = load(tmp_path / "tried.yaml").entries
+    assert (entry.topics, entry.policy.consumed_retention_ms) == ("orders", 60_000)
+    assert _because(found[0]) == "limited by retention.ms"
     text = (tmp_path / "tried.yaml").read_text()
     assert "# brief: left out: its retention.ms is below a minute\n" in text
 
@@ -181,9 +166,8 @@ def test_a_damaged_file_is_named_and_its_time_is_a_gap_of_the_answer(
     command: Command, config: Path, tmp_path: Path
 ) -> None:
     place = tmp_path / "state" / "history"
-    rows = [partition_row("orders", high_watermark=5)]
     for number in range(5):
-        PastCluster([PastEntry(number * 300_000, rows=rows, left_out=number)]).write(place)
+        PastCluster([PastEntry(number * 300_000, rows=ONE_TOPIC, left_out=number)]).write(place)
     damaged = place / HistoryTable.open(place).files()[2].path
     damaged.write_bytes(damaged.read_bytes()[:100])
 
@@ -204,8 +188,7 @@ def test_a_damaged_file_is_named_and_its_time_is_a_gap_of_the_answer(
 def test_a_change_of_a_topic_without_a_record_is_refused(
     command: Command, config: Path, tmp_path: Path
 ) -> None:
-    rows = [partition_row("orders", high_watermark=5)]
-    PastCluster([PastEntry(0, rows=rows), PastEntry(300_000, rows=rows)]).write(
+    PastCluster([PastEntry(0, rows=ONE_TOPIC), PastEntry(300_000, rows=ONE_TOPIC)]).write(
         tmp_path / "state" / "history"
     )
 
@@ -312,10 +295,9 @@ def test_what_is_written_leaves_out_what_is_never_deleted_from_and_says_what_is_
 
 
 def test_where_nothing_can_be_deleted_nothing_is_written(config: Path, tmp_path: Path) -> None:
-    simulated = SimulatedTopic("orders", HOUR_MS, 9, 9, 9, 9, 0, ())
-    found = Recommendation("orders", HOUR_MS, 9, NOBODY_CAME_BACK, 1, False, None, simulated)
+    found = [recommendation("orders", HOUR_MS)]
     with pytest.raises(UsageError, match="not written: no topic here can ever be deleted from"):
-        write(tmp_path / "other.yaml", load(config), [found], {"orders"})
+        write(tmp_path / "other.yaml", load(config), found, {"orders"})
     assert not (tmp_path / "other.yaml").exists()
 
 
@@ -391,8 +373,7 @@ def test_simulate_says_that_it_leaves_disk_pressure_out(
 ) -> None:
     monkeypatch.setattr("retentiond.cli.past.simulate.answered", KeptAnswer())
     config.write_text(f"disk_pressure: {{below_free: 20%, until_free: 30%}}\n{config.read_text()}")
-    rows = [partition_row("orders", high_watermark=5)]
-    PastCluster([PastEntry(0, rows=rows)]).write(tmp_path / "state" / "history")
+    PastCluster([PastEntry(0, rows=ONE_TOPIC)]).write(tmp_path / "state" / "history")
 
     asked = ("simulate", "--config", config, "--since", BEGIN.isoformat())
 

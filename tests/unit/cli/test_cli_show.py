@@ -18,16 +18,10 @@ from retentiond.state.state_dir import holder_of
 from retentiond.tell.report import CycleReport
 from tests.support.builders.reports import outcome, report, row, turned_down, unreadable
 from tests.support.golden import Golden
-from tests.unit.cli.conftest import CONFIG, Command, OneCycle
+from tests.unit.cli.conftest import Command, OneCycle
 
 GIB = 2**30
-SETTINGS_OF_THE_TERMINAL = ("COLUMNS", "NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE")
-
-
-@pytest.fixture(autouse=True)
-def _no_settings_of_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in SETTINGS_OF_THE_TERMINAL:
-        monkeypatch.delenv(name, raising=False)
+pytestmark = pytest.mark.usefixtures("no_terminal")
 
 
 def everything() -> CycleReport:
@@ -158,22 +152,18 @@ def test_colours_are_for_terminals_that_want_them(
     ],
 )
 def test_its_exit_code_says_whether_what_was_planned_was_done(
-    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, of: CycleReport, code: int
+    command: Command, monkeypatch: pytest.MonkeyPatch, config: Path, of: CycleReport, code: int
 ) -> None:
     monkeypatch.setattr("retentiond.engine.Engine", lambda *_, **__: OneCycle(of))
-    config = tmp_path / "retentiond.yaml"
-    config.write_text(f"{CONFIG}state_dir: {tmp_path / 'state'}\n")
     assert command("run", "--once", "--config", config).code == code
 
 
 def test_it_logs_what_became_of_earlier_deletions_and_what_nobody_knows_of_its_own(
-    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    command: Command, monkeypatch: pytest.MonkeyPatch, config: Path
 ) -> None:
     cycle = OneCycle(report([row("orders")], [outcome("orders", what=Outcome.UNKNOWN)]))
     cycle.reconcile = lambda _state: (outcome("clicks", 7),)
     monkeypatch.setattr("retentiond.engine.Engine", lambda *_, **__: cycle)
-    config = tmp_path / "retentiond.yaml"
-    config.write_text(f"{CONFIG}state_dir: {tmp_path / 'state'}\n")
     lines = [
         json.loads(line)
         for line in command("run", "--once", "--config", config).err.split("\n")
@@ -187,10 +177,10 @@ def test_it_logs_what_became_of_earlier_deletions_and_what_nobody_knows_of_its_o
 
 
 def test_a_daemon_whose_cycle_does_not_end_ends_before_its_state_is_closed(
-    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    command: Command, monkeypatch: pytest.MonkeyPatch, config: Path
 ) -> None:
     """Closing it would wait for the cycle's writing, or break it."""
-    state_dir = tmp_path / "state"
+    state_dir = config.parent / "state"
     held: list[bool] = []
 
     def end_at_once(code: int) -> None:
@@ -206,7 +196,5 @@ def test_a_daemon_whose_cycle_does_not_end_ends_before_its_state_is_closed(
 
     monkeypatch.setattr("retentiond.daemon.Daemon", Abandoning)
     monkeypatch.setattr("retentiond.cli.run._end_at_once", end_at_once)
-    config = tmp_path / "retentiond.yaml"
-    config.write_text(f"{CONFIG}state_dir: {state_dir}\n")
     assert command("run", "--config", config).code == 0
     assert held == [True]

@@ -12,10 +12,10 @@ from retentiond import __version__
 from tests.support.brokers.command import Done
 from tests.unit.cli.conftest import CONFIG, Command, Transcript
 
-CONFIGURED = ("run", "plan", "check", "audit", "groups", "pause", "resume")
+CONFIGURED = ("run", "plan", "check", "audit", "groups", "pause", "resume", "doctor")
 """The commands that read a configuration file."""
 
-COMMANDS = (*CONFIGURED, "explain", "doctor", "delete-records", "orphans")
+COMMANDS = (*CONFIGURED, "explain", "delete-records", "orphans")
 
 HEAVY = ("pyspark", "pyarrow", "kafka", "confluent_kafka", "pydantic", "structlog", "starlette")
 

@@ -10,29 +10,22 @@ import pytest
 import structlog
 
 from retentiond.tell import logs
-from retentiond.tell import logs as events
 from retentiond.tell.report import figures
 from tests.support.builders.reports import report, row
+from tests.support.command_here import logging_kept
 
 
 @pytest.fixture(autouse=True)
 def _logging_as_it_was() -> Iterator[None]:
-    root = logging.getLogger()
-    level, handlers = root.level, root.handlers[:]
-    levels = {name: logging.getLogger(name).level for name in logs.NOISY}
-    yield
-    structlog.reset_defaults()
-    root.setLevel(level)
-    root.handlers[:] = handlers
-    for name, old in levels.items():
-        logging.getLogger(name).setLevel(old)
+    with logging_kept():
+        yield
 
 
 def test_where_stderr_is_no_terminal_a_line_is_one_json_object(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     logs.configure()
-    structlog.get_logger().info(events.CYCLE, **figures(report([row("orders")])))
+    structlog.get_logger().info(logs.CYCLE, **figures(report([row("orders")])))
     captured = capsys.readouterr()
     line = json.loads(captured.err)
     assert captured.out == ""
@@ -50,7 +43,7 @@ def test_an_exception_stays_on_its_line(capsys: pytest.CaptureFixture[str]) -> N
     try:
         int("out of luck")
     except ValueError:
-        structlog.get_logger().error(events.CYCLE_FAILED, error="out of luck", exc_info=True)
+        structlog.get_logger().error(logs.CYCLE_FAILED, error="out of luck", exc_info=True)
     captured = capsys.readouterr()
     assert captured.err.count("\n") == 1
     assert "ValueError: invalid literal" in json.loads(captured.err)["exception"]

@@ -88,7 +88,7 @@ def rows() -> list[PlanRow]:
         *(replace(each, owner="payments", dry_run=True) for each in of_orders),
         unreadable("payments"),
         replace(row("refunds", 0), predicted_bytes=1),
-        row("refunds", 1),
+        *(row("refunds", number) for number in (1, 2, 3)),
         row("views", 0, Reason.NO_GROUP),
         row("views", 1, Reason.TOO_YOUNG),
         row("zones", reason=Reason.GROUP_WITHOUT_COMMIT),
@@ -121,7 +121,7 @@ def full(metrics: Metrics, registry: CollectorRegistry) -> CollectorRegistry:
         {"billing": True, "old": False},
     )
     cycle = replace(
-        report(rows(), [outcome("refunds", 0), outcome("refunds", 1, Outcome.FAILED)]),
+        report(rows(), [outcome("refunds", at, what) for at, what in enumerate(Outcome)]),
         disk=disk,
         lag=unread,
         standing=stand,
@@ -157,7 +157,9 @@ def test_what_is_scraped_before_the_first_cycle_after_it_and_after_one_that_know
     golden("metrics/before-the-first-cycle.txt", scraped(registry))
     request.getfixturevalue("full")
     golden("metrics/after-a-cycle.txt", scraped(registry))
-    metrics.observe_cycle(report([row("orders"), row("views", 0, Reason.EMPTY)]))
+    rows = [replace(row("orders"), dry_run=True), row("views", 0, Reason.EMPTY)]
+    space = DiskReport(space=(LogDirCapacity(1, "/kafka", 100, 40),))  # and no word of pressure
+    metrics.observe_cycle(replace(report(rows, dry_run=True), disk=space))
     golden("metrics/after-a-poor-cycle.txt", scraped(registry))
 
 
@@ -186,33 +188,13 @@ def test_cycles_are_counted_by_result(metrics: Metrics, registry: CollectorRegis
     metrics.observe_cycle(report())
     metrics.observe_cycle(report(problems=("a broker is down",)))
     metrics.observe_cycle(report([turned_down()]))
+    metrics.observe_cycle(replace(report(), failure=StateError("the disk is full")))
     metrics.observe_failure()
     assert series(registry, "retentiond_cycles_total") == {
         ("ok",): 2,
         ("incomplete",): 2,
-        ("failed",): 1,
+        ("failed",): 2,
     }
-
-
-def test_what_a_cycle_did_before_it_failed_is_counted(
-    metrics: Metrics, registry: CollectorRegistry
-) -> None:
-    done = report([row("orders")], [outcome("orders")])
-    metrics.observe_cycle(replace(done, failure=StateError("the disk is full")))
-    assert series(registry, "retentiond_cycles_total")["failed",] == 1
-    assert series(registry, "retentiond_records_deleted_total") == {("orders",): 90}
-    assert registry.get_sample_value("retentiond_last_complete_cycle_timestamp_seconds") == 0
-
-
-def test_the_last_complete_cycle_is_when_it_was_planned(
-    metrics: Metrics, registry: CollectorRegistry
-) -> None:
-    metrics.observe_cycle(report())
-    metrics.observe_cycle(report(problems=("a broker is down",), planned_at_ms=PLANNED_AT_MS + 1))
-    metrics.observe_cycle(report([turned_down()], planned_at_ms=PLANNED_AT_MS + 2))
-    metrics.observe_failure()
-    at = registry.get_sample_value("retentiond_last_complete_cycle_timestamp_seconds")
-    assert at == PLANNED_AT_MS / 1000
 
 
 def cluster(registry: CollectorRegistry) -> dict[str, str]:
@@ -227,44 +209,41 @@ LAST = "retentiond_last_complete_cycle_timestamp_seconds"
 def test_a_complete_cycle_before_the_start_counts_until_there_is_a_later_one(
     metrics: Metrics, registry: CollectorRegistry
 ) -> None:
-    metrics.restore(LastComplete("cluster-a", 1_500))
-    assert registry.get_sample_value(LAST) == 1.5
-    assert cluster(registry)["cluster_id"] == "cluster-a"
-    metrics.observe_cycle(report(problems=("a broker is down",)))
-    assert registry.get_sample_value(LAST) == 1.5
-    metrics.observe_cycle(report())
-    assert registry.get_sample_value(LAST) == PLANNED_AT_MS / 1000
+    """It is when the cycle was planned. One of another cluster never counts."""
+    doubtful = report(problems=("a broker is down",), planned_at_ms=PLANNED_AT_MS + 1)
+    idle = report([turned_down()], planned_at_ms=PLANNED_AT_MS + 2)
+    failed = replace(report([row("orders")], [outcome("orders")]), failure=StateError("full"))
+    for restored, cycles, shown in (
+        (LastComplete("cluster-a", 1_500), [], 1.5),
+        (LastComplete("cluster-a", 1_500), [doubtful], 1.5),
+        (LastComplete("cluster-b", 1_500), [doubtful], 0),
+        (LastComplete("cluster-b", 1_500), [report(), doubtful, idle], PLANNED_AT_MS / 1000),
+        (None, [failed], PLANNED_AT_MS / 1000),
+    ):
+        if restored:
+            metrics.restore(restored)
+        for cycle in cycles:
+            metrics.observe_cycle(cycle)
+        assert registry.get_sample_value(LAST) == shown
+        ((cluster_id, _),) = series(registry, "retentiond_cluster_info")
+        assert cluster_id == "cluster-a"
+    assert series(registry, "retentiond_records_deleted_total") == {("orders",): 90}
 
 
-def test_a_complete_cycle_of_another_cluster_never_counts(
+def test_a_dry_run_and_a_pause_are_known_before_the_first_cycle_and_then_by_the_last_one(
     metrics: Metrics, registry: CollectorRegistry
 ) -> None:
-    metrics.restore(LastComplete("cluster-b", 1_500))
-    metrics.observe_cycle(report(problems=("a broker is down",)))
-    assert registry.get_sample_value(LAST) == 0
-    assert cluster(registry)["cluster_id"] == "cluster-a"
+    def shown() -> tuple[float | None, ...]:
+        return tuple(registry.get_sample_value(f"retentiond_{of}") for of in ("dry_run", "paused"))
 
-
-def test_a_dry_run_is_known_before_the_first_cycle_and_from_then_on_by_the_last_one(
-    metrics: Metrics, registry: CollectorRegistry
-) -> None:
     metrics.observe_config(settings(dry_run=True))
-    assert registry.get_sample_value("retentiond_dry_run") == 1
+    metrics.daemon.paused = True
+    assert shown() == (1, 1)
     metrics.observe_cycle(report(dry_run=False))
     metrics.observe_config(settings(dry_run=True))
-    assert registry.get_sample_value("retentiond_dry_run") == 0
-
-
-def test_a_pause_is_known_before_the_first_cycle_and_from_then_on_by_the_last_one(
-    metrics: Metrics, registry: CollectorRegistry
-) -> None:
-    assert registry.get_sample_value("retentiond_paused") == 0
-    metrics.daemon.paused = True
-    assert registry.get_sample_value("retentiond_paused") == 1
-    metrics.observe_cycle(report())
-    assert registry.get_sample_value("retentiond_paused") == 0
+    assert shown() == (0, 0)
     metrics.observe_cycle(report(paused="paused: incident 4711"))
-    assert registry.get_sample_value("retentiond_paused") == 1
+    assert shown() == (0, 1)
 
 
 def test_without_series_by_partition_all_others_are_the_same(
@@ -310,49 +289,6 @@ def test_deletions_their_records_and_bytes_add_up_over_cycles(
         ("not_attempted", "orders"): 0,
         ("unknown", "orders"): 0,
     }
-
-
-@pytest.mark.parametrize("what", [Outcome.FAILED, Outcome.UNKNOWN, Outcome.NOT_ATTEMPTED])
-def test_only_what_is_proven_counts_as_deleted(
-    metrics: Metrics, registry: CollectorRegistry, what: Outcome
-) -> None:
-    seen(metrics, [row("orders")], [outcome("orders", what=what)])
-    assert series(registry, "retentiond_records_deleted_total") == {("orders",): 0}
-    assert series(registry, "retentiond_deletions_total") == {
-        (each.value, "orders"): int(each is what) for each in Outcome
-    }
-    assert series(registry, "retentiond_reclaimable_records") == {("orders",): 90}
-
-
-def test_a_topic_on_trial_has_a_series_unless_the_whole_daemon_is_dry(
-    metrics: Metrics, registry: CollectorRegistry
-) -> None:
-    rows = [replace(row("orders"), dry_run=True), row("clicks")]
-    seen(metrics, rows, [outcome("clicks")])
-    assert series(registry, "retentiond_topic_dry_run") == {("orders",): 1}
-    assert series(registry, "retentiond_dry_run") == {(): 0}
-    assert series(registry, "retentiond_reclaimable_records") == {("clicks",): 0, ("orders",): 90}
-    assert set(series(registry, "retentiond_deletions_total").items()) >= {
-        (("not_attempted", "orders"), 0)
-    }
-    metrics.observe_cycle(report([replace(each, dry_run=True) for each in rows], dry_run=True))
-    assert series(registry, "retentiond_topic_dry_run") == {}
-    assert series(registry, "retentiond_dry_run") == {(): 1}
-
-
-def test_a_topic_that_is_gone_leaves_no_series(
-    metrics: Metrics, registry: CollectorRegistry
-) -> None:
-    seen(metrics, [row("orders"), row("payments")], [outcome("orders"), outcome("payments")])
-    seen(metrics, [row("payments")])
-    stale = [
-        sample.name
-        for family in registry.collect()
-        for sample in family.samples
-        if sample.labels.get("topic") == "orders"
-    ]
-    assert stale == []
-    assert series(registry, "retentiond_records_deleted_total") == {("payments",): 90}
 
 
 class Held:
@@ -458,14 +394,3 @@ def test_promtool_s_linter_accepts_every_metric(full: CollectorRegistry) -> None
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, b"")
-
-
-def test_a_directory_is_under_pressure_only_where_somebody_says_what_that_is(
-    metrics: Metrics, registry: CollectorRegistry
-) -> None:
-    name = "retentiond_log_dir_under_pressure"
-    disk = DiskReport(space=(LogDirCapacity(1, "/kafka", 100, 40),))
-    metrics.observe_cycle(replace(report([row("orders")]), disk=disk))
-    assert series(registry, name) == {}
-    metrics.observe_cycle(replace(report([row("orders")]), disk=replace(disk, relief=())))
-    assert series(registry, name) == {("1", "/kafka"): 0}

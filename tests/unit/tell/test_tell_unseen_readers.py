@@ -18,47 +18,63 @@ from retentiond.tell.first_look.unseen_readers import (
 )
 from tests.support.builders import guard_readings
 
+CHANGELOG, REPARTITION = "changelog of Streams", "repartition topic of Streams"
+CONNECT, MIRROR, REGISTRY = "Kafka Connect's own", "MirrorMaker's own", "Schema Registry's own"
+DEBEZIUM, APICURIO = "Debezium's schema history", "Apicurio's journal"
+KSQL = "ksqlDB's command topic"
+
 
 @pytest.mark.parametrize(
-    ("topic", "whose"),
+    ("topic", "whose", "reader"),
     [
-        ("app-KSTREAM-AGGREGATE-STATE-STORE-0000000003-changelog", "changelog of Streams"),
-        ("app-by-user-repartition", "repartition topic of Streams"),
-        ("connect-configs", "Kafka Connect's own"),
-        ("connect-offsets", "Kafka Connect's own"),
-        ("my-connect-cluster-status", "Kafka Connect's own"),
-        ("_connect_offsets", "Kafka Connect's own"),
-        ("mm2-offset-syncs.west.internal", "MirrorMaker's own"),
-        ("west.checkpoints.internal", "MirrorMaker's own"),
-        ("west.heartbeats", "MirrorMaker's own"),
-        ("west_checkpoints_internal", "MirrorMaker's own"),
-        ("mirrormaker2-cluster-status", "MirrorMaker's own"),
-        ("__amazon_msk_connect_status_sink_1f-2", "Kafka Connect's own"),
-        ("_schemas", "Schema Registry's own"),
-        ("prod._schemas", "Schema Registry's own"),
-        ("_schema_encoders", "Schema Registry's own"),
-        ("schema-changes.inventory", "Debezium's schema history"),
-        ("schemahistory.fulfillment", "Debezium's schema history"),
-        ("schema-history", "Debezium's schema history"),
-        ("dbhistory.inventory", "Debezium's schema history"),
-        ("shop.database_history", "Debezium's schema history"),
-        ("debezium.schema-history.prod-oracle", "Debezium's schema history"),
-        ("debezium_offsets", "Kafka Connect's own"),
-        ("kafkasql-journal", "Apicurio's journal"),
-        ("_kafkasql-journal", "Apicurio's journal"),
-        ("kafkasql-snapshots", "Apicurio's journal"),
-        ("global-id-topic", "Apicurio's journal"),
-        ("_confluent-ksql-default__command_topic", "ksqlDB's command topic"),
-        ("pipelines_ksql__commands", "ksqlDB's command topic"),
-        ("app-KTABLE-FK-JOIN-SUBSCRIPTION-RESPONSE-7-topic", "repartition topic of Streams"),
-        ("DataHubUpgradeHistory_v1", "DataHub's upgrade history"),
-        ("__amazon_msk_canary", "some system's own"),
+        ("app-KSTREAM-AGGREGATE-STATE-STORE-0000000003-changelog", CHANGELOG, None),
+        ("app-by-user-repartition", REPARTITION, None),
+        ("app-KTABLE-FK-JOIN-SUBSCRIPTION-RESPONSE-7-topic", REPARTITION, None),
+        ("connect-configs", CONNECT, "Kafka Connect"),
+        ("connect-offsets", CONNECT, "Kafka Connect"),
+        ("my-connect-cluster-status", CONNECT, "Kafka Connect"),
+        ("_connect_offsets", CONNECT, "Kafka Connect"),
+        ("debezium_offsets", CONNECT, "Kafka Connect"),
+        ("mm2-offset-syncs.west.internal", MIRROR, "MirrorMaker 2"),
+        ("mm2-configs.a.internal", MIRROR, "MirrorMaker 2"),
+        ("west.checkpoints.internal", MIRROR, "MirrorMaker 2"),
+        ("heartbeats", MIRROR, "MirrorMaker 2"),
+        ("west.heartbeats", MIRROR, "MirrorMaker 2"),
+        # MirrorMaker 2 with another replication.policy.separator
+        ("west_checkpoints_internal", MIRROR, "MirrorMaker 2"),
+        ("mm2-offset-syncs-b-internal", MIRROR, "MirrorMaker 2"),
+        # what Strimzi, Amazon's MSK Connect and Redpanda call them
+        ("mirrormaker2-cluster-offsets", MIRROR, "MirrorMaker 2"),
+        ("__amazon_msk_connect_offsets_mirror_c4f1-2", CONNECT, "Kafka Connect"),
+        ("_internal_connectors_offsets", CONNECT, "Kafka Connect"),
+        ("__amazon_msk_canary", "some system's own", None),
+        ("_schemas", REGISTRY, None),
+        ("prod._schemas", REGISTRY, None),
+        ("_schema_encoders", REGISTRY, None),
+        ("schema-changes.inventory", DEBEZIUM, None),
+        ("schemahistory.fulfillment", DEBEZIUM, None),
+        ("schema-history", DEBEZIUM, None),
+        ("dbhistory.inventory", DEBEZIUM, None),
+        ("shop.database_history", DEBEZIUM, None),
+        ("debezium.schema-history.prod-oracle", DEBEZIUM, None),
+        ("kafkasql-journal", APICURIO, None),
+        ("_kafkasql-journal", APICURIO, None),
+        ("kafkasql-snapshots", APICURIO, None),
+        ("global-id-topic", APICURIO, None),
+        ("_confluent-ksql-default__command_topic", KSQL, None),
+        ("pipelines_ksql__commands", KSQL, None),
+        ("DataHubUpgradeHistory_v1", "DataHub's upgrade history", None),
     ],
 )
-def test_a_topic_of_a_system_is_known_by_its_name(topic: str, whose: str) -> None:
+def test_a_topic_of_a_system_is_known_by_its_name_and_gives_away_who_reads_without_committing(
+    topic: str, whose: str, reader: str | None
+) -> None:
     found = system_of(topic)
     assert found is not None
     assert found.short == whose
+    seen = unseen_readers(["orders", topic], [])
+    assert bool(seen.evidence) is (reader is not None)
+    assert not reader or seen.evidence[0].startswith(f"topic {topic} is {reader}'s, ")
 
 
 @pytest.mark.parametrize(
@@ -84,54 +100,24 @@ def group(name: str, kind: GroupKind = GroupKind.CLASSIC, **more: Any) -> GroupR
     return GroupReading(name, kind, "Stable", **more)
 
 
+SPARK = group("spark-kafka-source-1f3c--1-driver-0")
+MIRRORS, WORKERS = group("east-mm2"), group("loaders", is_connect=True)
+
+
 @pytest.mark.parametrize(
-    ("topic", "system"),
+    ("topic", "by", "said"),
     [
-        ("mm2-offset-syncs.b.internal", "MirrorMaker 2"),
-        ("a.checkpoints.internal", "MirrorMaker 2"),
-        ("heartbeats", "MirrorMaker 2"),
-        ("a.heartbeats", "MirrorMaker 2"),
-        ("mm2-configs.a.internal", "MirrorMaker 2"),
-        ("connect-offsets", "Kafka Connect"),
-        ("my-connect-status", "Kafka Connect"),
-        # MirrorMaker 2 with another replication.policy.separator
-        ("mm2-offset-syncs_b_internal", "MirrorMaker 2"),
-        ("mm2-offset-syncs-b-internal", "MirrorMaker 2"),
-        ("a_checkpoints_internal", "MirrorMaker 2"),
-        # what Strimzi, Amazon's MSK Connect and Redpanda call them
-        ("mirrormaker2-cluster-offsets", "MirrorMaker 2"),
-        ("__amazon_msk_connect_offsets_mirror_c4f1-2", "Kafka Connect"),
-        ("_internal_connectors_offsets", "Kafka Connect"),
+        ("orders", SPARK, "group spark-kafka-source-1f3c--1-driver-0 is Spark's, "),
+        ("orders", MIRRORS, "group east-mm2 is MirrorMaker 2's, "),
+        ("heartbeats", MIRRORS, "topic heartbeats is MirrorMaker 2's, "),  # named once
+        ("orders", WORKERS, "group loaders is Kafka Connect's, "),
+        ("connect-offsets", WORKERS, "topic connect-offsets is Kafka Connect's, "),
+        ("orders", group("east-mm2", is_connect=True), "group east-mm2 is MirrorMaker 2's, "),
     ],
 )
-def test_a_system_that_reads_without_committing_is_given_away_by_its_topics(
-    topic: str, system: str
-) -> None:
-    (evidence,) = unseen_readers(["orders", topic], []).evidence
-    assert evidence.startswith(f"topic {topic} is {system}'s, ")
-
-
-def test_spark_is_given_away_by_a_group() -> None:
-    name = "spark-kafka-source-1f3c--1-driver-0"
-    (evidence,) = unseen_readers(["orders"], [group("billing"), group(name)]).evidence
-    assert evidence.startswith(f"group {name} is Spark's, ")
-
-
-def test_mirror_maker_is_given_away_by_its_workers_too_and_named_once() -> None:
-    (evidence,) = unseen_readers(["orders"], [group("billing"), group("east-mm2")]).evidence
-    assert evidence.startswith("group east-mm2 is MirrorMaker 2's, ")
-    (evidence,) = unseen_readers(["heartbeats"], [group("east-mm2")]).evidence
-    assert evidence.startswith("topic heartbeats is MirrorMaker 2's, ")
-
-
-def test_kafka_connect_is_given_away_by_its_workers_too_whatever_they_are_called() -> None:
-    workers = group("loaders", is_connect=True)
-    (evidence,) = unseen_readers(["orders"], [group("billing"), workers]).evidence
-    assert evidence.startswith("group loaders is Kafka Connect's, ")
-    (evidence,) = unseen_readers(["connect-offsets"], [workers]).evidence
-    assert evidence.startswith("topic connect-offsets is Kafka Connect's, ")
-    (evidence,) = unseen_readers(["orders"], [group("east-mm2", is_connect=True)]).evidence
-    assert evidence.startswith("group east-mm2 is MirrorMaker 2's, ")
+def test_a_system_is_given_away_by_its_groups_too(topic: str, by: GroupReading, said: str) -> None:
+    (evidence,) = unseen_readers([topic], [group("billing"), by]).evidence
+    assert evidence.startswith(said)
 
 
 @pytest.mark.parametrize("topic", ["orders", "_schemas", "app-store-changelog", "__transaction_x"])
