@@ -23,7 +23,7 @@ from retentiond.formatting import parse_duration, parse_time
 if TYPE_CHECKING:
     from retentiond.config import Config
     from retentiond.config.files import ConfigFiles
-    from retentiond.engine import Engine
+    from retentiond.daemon.engine import Engine
     from retentiond.kafka.settings.properties import ClientSettings
 
 
@@ -230,7 +230,7 @@ def one_engine(
     """For one cycle, with a spinner. ``settings``: the clients', where they are not those of the
     configuration."""
     from retentiond.cli.output.printing import progress
-    from retentiond.engine import Engine
+    from retentiond.daemon.engine import Engine
 
     engine = Engine(config, threading.Event(), lambda *_: None, settings, once=True)
     try:

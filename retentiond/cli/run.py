@@ -24,7 +24,7 @@ from retentiond.errors import (
 if TYPE_CHECKING:
     from retentiond.config import Config
     from retentiond.config.files import ConfigFiles
-    from retentiond.reload import Reading
+    from retentiond.daemon.reload import Reading
 
 
 def run(
@@ -60,7 +60,7 @@ def run(
 
 def run_daemon(path: Path) -> None:
     """Returns when it was told to end."""
-    from retentiond.daemon import Daemon
+    from retentiond.daemon.daemon import Daemon
     from retentiond.state.state import open_state
 
     signals: queue.SimpleQueue[int] = queue.SimpleQueue()
@@ -76,7 +76,7 @@ def run_daemon(path: Path) -> None:
 
 
 def _read(path: Path) -> Reading:
-    from retentiond.reload import Reading
+    from retentiond.daemon.reload import Reading
 
     files: list[ConfigFiles] = []
     outcome: Config | ConfigError

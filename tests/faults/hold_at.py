@@ -20,9 +20,9 @@ import confluent_kafka.admin
 
 import retentiond.act.carry_out
 import retentiond.cycle
-import retentiond.engine
 import retentiond.state.audit
 from retentiond.cli.main import main
+from retentiond.daemon import engine
 from retentiond.disks.broker_disks import BrokerDisks
 from retentiond.kafka.cluster import KafkaCluster
 from retentiond.state.audit import Audit
@@ -56,7 +56,7 @@ class Step:
 
 
 STEPS = {
-    "before the outcomes of earlier runs are read back": Step(retentiond.engine, "reconcile"),
+    "before the outcomes of earlier runs are read back": Step(engine, "reconcile"),
     "before the first reading": Step(retentiond.cycle, "gather"),
     "before the groups are remembered": Step(GroupMemory, "remember"),
     "while the groups are being remembered": Step(GroupMemory, "_apply", after=True),

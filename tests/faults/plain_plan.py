@@ -12,8 +12,8 @@ from typing import Any
 from unittest import mock
 
 import retentiond.cycle
-import retentiond.engine
 from retentiond.config import TopicPolicy
+from retentiond.daemon import engine
 from retentiond.model import VERDICT_OF, PlanRow, Reason
 from retentiond.snapshot import Snapshot
 
@@ -40,7 +40,7 @@ def without_spark() -> Iterator[None]:
     """Cycles of this process are planned so meanwhile."""
     with ExitStack() as replaced:
         replaced.enter_context(mock.patch.object(retentiond.cycle, "decide", decide))
-        replaced.enter_context(mock.patch.object(retentiond.engine, "SparkSessions", NoSpark))
+        replaced.enter_context(mock.patch.object(engine, "SparkSessions", NoSpark))
         yield
 
 

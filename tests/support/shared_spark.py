@@ -10,8 +10,8 @@ from unittest import mock
 
 from pyspark.sql import SparkSession
 
-import retentiond.engine
 from retentiond.config import Spark
+from retentiond.daemon import engine
 from retentiond.history.ask import rows
 from retentiond.history.ask.rows import LARGE_JOBS, QUESTION_TIMEOUT_S
 from retentiond.spark.session import SparkSessions
@@ -66,7 +66,7 @@ def of_question(settings: Spark) -> Any:
 def one_session() -> Iterator[None]:
     """Commands of this process use the worker's session meanwhile."""
     with ExitStack() as replaced:
-        plans = mock.patch.object(retentiond.engine, "SparkSessions", return_value=SharedSpark({}))
+        plans = mock.patch.object(engine, "SparkSessions", return_value=SharedSpark({}))
         replaced.enter_context(plans)
         replaced.enter_context(mock.patch.object(rows, "sessions_for", of_question))
         yield

@@ -20,8 +20,8 @@ from retentiond.act.evidence import Evidence
 from retentiond.act.guard import arranged
 from retentiond.clock import Uptime, seconds_since_boot
 from retentiond.cycle import CycleContext, run_cycle
+from retentiond.daemon.engine import Engine
 from retentiond.disks import broker_disks
-from retentiond.engine import Engine
 from retentiond.errors import KafkaUnavailable, OtherCluster, StateError
 from retentiond.formatting import HOUR_MS
 from retentiond.kafka.interface import ListedGroup, TopicConfig
@@ -260,7 +260,7 @@ def test_a_cycle_that_is_over_is_not_waited_for(
         assert made.is_deleting()
         raise StateError("the disk is full")
 
-    monkeypatch.setattr("retentiond.engine.run_cycle", deletes_and_fails)
+    monkeypatch.setattr("retentiond.daemon.engine.run_cycle", deletes_and_fails)
     config = settings(tmp_path, kafka={"bootstrap.servers": "127.0.0.1:1"})
     made = Engine(config, threading.Event(), observe=lambda *_, **__: None)
     try:

@@ -482,7 +482,7 @@ def test_a_signal_that_comes_right_before_the_wait_is_heard_soon_after(
                 raise queue.Empty
             return super().get(block, timeout)
 
-    monkeypatch.setattr("retentiond.daemon.queue.SimpleQueue", Deaf)
+    monkeypatch.setattr("retentiond.daemon.daemon.queue.SimpleQueue", Deaf)
     assert live().finished
     assert len(waits) > 1
     assert max(waits) <= 1
@@ -496,7 +496,7 @@ def test_a_cycle_that_gives_way_to_the_end_is_no_failure() -> None:
 
 def test_the_end_waits_for_the_deletion_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
     def play(bench: Bench) -> None:
-        monkeypatch.setattr("retentiond.daemon.READING_CYCLE_END_S", 0.0)
+        monkeypatch.setattr("retentiond.daemon.daemon.READING_CYCLE_END_S", 0.0)
         bench.engines[0].deleting = True
         stopping = threading.Event()
         under_way(bench, lambda: stopping.wait(60))
@@ -516,7 +516,7 @@ def test_a_cycle_that_does_not_end_is_abandoned_in_time(
 ) -> None:
     waits = {"READING_CYCLE_END_S": 0.05, "DELETING_CYCLE_END_S": 60.0, wait: 0.05}
     for name, seconds in waits.items():
-        monkeypatch.setattr(f"retentiond.daemon.{name}", seconds)
+        monkeypatch.setattr(f"retentiond.daemon.daemon.{name}", seconds)
     release = threading.Event()
     threads: list[threading.Thread] = []
 
@@ -577,7 +577,7 @@ def test_a_cycle_that_ends_during_the_end_gives_no_memory_back(
 def test_clients_that_do_not_close_are_left_to_the_end_of_the_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("retentiond.daemon.CLOSE_S", 0.05)
+    monkeypatch.setattr("retentiond.daemon.daemon.CLOSE_S", 0.05)
     release = threading.Event()
 
     def play(bench: Bench) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from retentiond.config import PolicyUnreadable, TopicPolicy, load
+from retentiond.daemon.reload import SETTLED_S
 from retentiond.errors import ConfigError, KafkaUnavailable, OtherCluster, StateReplaced
-from retentiond.reload import SETTLED_S
 from retentiond.tell import logs
 from retentiond.tell.report import CycleReport
 from tests.support.builders.daemons import Bench, live, settings

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from retentiond.schedule import EveryInterval, background_scheduler
+from retentiond.daemon.engine import EveryInterval, background_scheduler
 
 INTERVAL_S = 0.05
 

@@ -11,8 +11,8 @@ import pytest
 
 from retentiond.config import Config, load
 from retentiond.config.files import ConfigFiles
+from retentiond.daemon.reload import RELOAD_TIMEOUT_S, SETTLED_S, Reading, Reload
 from retentiond.errors import ConfigError
-from retentiond.reload import RELOAD_TIMEOUT_S, SETTLED_S, Reading, Reload
 from tests.support.builders.daemons import settings
 from tests.support.waiting import eventually
 from tests.unit.config.files import ConfigMap

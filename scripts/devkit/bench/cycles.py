@@ -20,7 +20,7 @@ from devkit.bench.timing import RUNS, WARM_UP, default_garbage_collection, media
 from devkit.embedded import EmbeddedKafka
 from retentiond.act.delete import MAX_EVIDENCE_AGE_S
 from retentiond.config import Config
-from retentiond.engine import build_versions
+from retentiond.daemon.engine import build_versions
 from retentiond.model import Outcome
 from retentiond.tell.metrics.registry import Exposition, Metrics
 from retentiond.tell.report import CycleReport

@@ -8,7 +8,7 @@ from typing import Any
 
 from devkit.bench.layouts import Layout
 from retentiond.config import Config
-from retentiond.engine import Engine
+from retentiond.daemon.engine import Engine
 from retentiond.state.state import open_state
 from retentiond.tell.report import CycleReport
 

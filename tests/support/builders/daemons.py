@@ -20,12 +20,12 @@ from structlog.typing import EventDict
 from retentiond.config import Config
 from retentiond.config.files import ConfigFiles
 from retentiond.cycle import CycleContext, CycleEnd
-from retentiond.daemon import Daemon
+from retentiond.daemon.daemon import Daemon
+from retentiond.daemon.engine import EveryInterval
+from retentiond.daemon.reload import Reading
 from retentiond.errors import ConfigError
 from retentiond.gather.groups import LastCoordinators
 from retentiond.model import DeletionOutcome
-from retentiond.reload import Reading
-from retentiond.schedule import EveryInterval
 from retentiond.state.state import KeptFile, State
 from retentiond.tell import logs
 from retentiond.tell.report import CycleReport

@@ -60,7 +60,7 @@ def test_the_exit_code_of_a_cycle_tells_of_the_cycle(  # noqa: PLR0917
     code: int,
 ) -> None:
     of = report([row("orders")], [outcome("orders", what=what)])
-    monkeypatch.setattr("retentiond.engine.Engine", lambda *_, **__: OneCycle(of))
+    monkeypatch.setattr("retentiond.daemon.engine.Engine", lambda *_, **__: OneCycle(of))
     with os.fdopen(os.dup(unread), "w") as stdout:
         monkeypatch.setattr(sys, "stdout", stdout)
         assert command("run", "--once", "--config", config).code == code

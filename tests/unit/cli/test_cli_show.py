@@ -154,7 +154,7 @@ def test_colours_are_for_terminals_that_want_them(
 def test_its_exit_code_says_whether_what_was_planned_was_done(
     command: Command, monkeypatch: pytest.MonkeyPatch, config: Path, of: CycleReport, code: int
 ) -> None:
-    monkeypatch.setattr("retentiond.engine.Engine", lambda *_, **__: OneCycle(of))
+    monkeypatch.setattr("retentiond.daemon.engine.Engine", lambda *_, **__: OneCycle(of))
     assert command("run", "--once", "--config", config).code == code
 
 
@@ -163,7 +163,7 @@ def test_it_logs_what_became_of_earlier_deletions_and_what_nobody_knows_of_its_o
 ) -> None:
     cycle = OneCycle(report([row("orders")], [outcome("orders", what=Outcome.UNKNOWN)]))
     cycle.reconcile = lambda _state: (outcome("clicks", 7),)
-    monkeypatch.setattr("retentiond.engine.Engine", lambda *_, **__: cycle)
+    monkeypatch.setattr("retentiond.daemon.engine.Engine", lambda *_, **__: cycle)
     lines = [
         json.loads(line)
         for line in command("run", "--once", "--config", config).err.split("\n")
@@ -194,7 +194,7 @@ def test_a_daemon_whose_cycle_does_not_end_ends_before_its_state_is_closed(
         def run(self) -> bool:
             return False
 
-    monkeypatch.setattr("retentiond.daemon.Daemon", Abandoning)
+    monkeypatch.setattr("retentiond.daemon.daemon.Daemon", Abandoning)
     monkeypatch.setattr("retentiond.cli.run._end_at_once", end_at_once)
     assert command("run", "--config", config).code == 0
     assert held == [True]

@@ -35,7 +35,7 @@ else:
 STARTS = """
 import sys
 from pathlib import Path
-import retentiond.cli.run, retentiond.daemon
+import retentiond.cli.run, retentiond.daemon.daemon
 from retentiond.state.groups import GroupMemory
 assert len(GroupMemory.open(Path(sys.argv[1])).recall().readers)
 print("pandas" in sys.modules)

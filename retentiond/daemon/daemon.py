@@ -22,7 +22,8 @@ from retentiond.config import Config
 from retentiond.config.files import ConfigFiles
 from retentiond.config.no_policy import UnreadableFile
 from retentiond.config.reader import unreadable_files
-from retentiond.engine import Engine, build_versions
+from retentiond.daemon.engine import Engine, EveryInterval, background_scheduler, build_versions
+from retentiond.daemon.reload import Reading, Reload
 from retentiond.errors import (
     ConfigError,
     HistoryUnavailable,
@@ -36,8 +37,6 @@ from retentiond.errors import (
 from retentiond.history.keeper import HistoryKeeper
 from retentiond.kafka.cluster import Observer
 from retentiond.kafka.settings.tls import certificate_expiry_s
-from retentiond.reload import Reading, Reload
-from retentiond.schedule import EveryInterval, background_scheduler
 from retentiond.state.audit_file import log_bytes, oldest_entry_s
 from retentiond.state.operator_actions import read_pause
 from retentiond.state.state import State
