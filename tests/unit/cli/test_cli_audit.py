@@ -87,7 +87,7 @@ def test_its_table_its_json_and_its_csv(
     shown = ("audit", "--config", config_file)
     transcript(*shown)
     transcript(*shown, "--topic", "clicks", "--evidence")
-    transcript(*shown, "--output", "json")
+    transcript(*shown, "--topic", "orders", "--output", "json")
     transcript(*shown, "--output", "csv")
     transcript(*shown, "--output", "csv", "--evidence")
     transcript(*shown, "--output", "csv", "--topic", "none")
@@ -341,7 +341,7 @@ def test_what_operators_did_and_what_is_verified(
     with closing(sqlite3.connect(config_file.parent / "state" / "audit.db")) as log, log:
         log.execute("UPDATE deletions SET committed_offsets = '[99, 170]' WHERE topic = 'orders'")
     transcript(*shown, "--verify")
-    transcript(*shown, "--verify", "-o", "json")
+    transcript(*shown, "--topic", "orders", "--verify", "-o", "json")
     for action in actions_in(config_file.parent / "state"):
         golden.shown[rfc3339(action.at_ms)] = "2026-09-22T00:00:00.000Z"
     transcript.check("audit/operators.txt")

@@ -44,7 +44,9 @@ THE_SAME = [
 ]
 
 
-def test_what_the_entries_of_all_files_mean(transcript: Transcript, files: Files) -> None:
+def test_what_the_entries_of_all_files_mean(
+    transcript: Transcript, command: Command, files: Files
+) -> None:
     """Those of a file that mean the same share a line; a few have a line each."""
     alike = "".join(f"- {{name: pay.{at}, {ENABLED}, {HOURS}: 6}}\n" for at in range(1, 6))
     fence = r"{file: policies.d/pay.yaml, topics: ['pay\..*'], at_least: 6h, forbid: [groups.only]}"
@@ -63,8 +65,11 @@ def test_what_the_entries_of_all_files_mean(transcript: Transcript, files: Files
     )
     pressure = "disk_pressure: {below_free: 20%, until_free: 25%}\n"
     path = files.write("all", main + pressure + entries(*several), pay=of_pay, search=of_search)
-    transcript("check", "--config", path)
-    transcript("check", "--config", path, "--output", "json")
+    shown = transcript("check", "--config", path).out
+    document = json.loads(command("check", "--config", path, "--output", "json").out)
+    owners = [each["owner"] for each in document["entries"]]
+    assert owners == [None, None, *["pay"] * 6, *["search"] * 5]
+    assert all(each["meaning"] in shown for each in document["entries"])
     off = f"{{name: orders, {ENABLED[:-4]}false, {PRESSURE}.hours: 1, {HOURS}: 2}}"
     path = files.write("off", f"{KAFKA}{pressure}topics: [{off}]\n")
     transcript("check", "--config", path)
@@ -73,7 +78,9 @@ def test_what_the_entries_of_all_files_mean(transcript: Transcript, files: Files
     transcript.check("check/entries.txt")
 
 
-def test_what_changes_from_another_file(transcript: Transcript, files: Files) -> None:
+def test_what_changes_from_another_file(
+    transcript: Transcript, command: Command, files: Files
+) -> None:
     old = files.write(
         "old",
         KAFKA[:-2]
@@ -97,10 +104,13 @@ def test_what_changes_from_another_file(transcript: Transcript, files: Files) ->
     )
     compared = ("check", "--config", new, "--against", old)
     transcript(*compared)
-    transcript(*compared, "--output", "json", "--exit-code")
+    done = command(*compared, "--output", "json", "--exit-code")
+    assert (done.code, done.err) == (3, "")
+    for change in json.loads(done.out)["changes"]:
+        transcript.text += f"{json.dumps(change)}\n"
     transcript(*compared, "--output", "markdown")
     transcript("check", "--config", new, "--against", new, "--exit-code")
-    assert "hunter" not in transcript.text
+    assert "hunter" not in transcript.text + done.out
     transcript.check("check/against.txt")
 
 

@@ -168,7 +168,7 @@ def test_of_very_many_topics_the_first_hundred_are_shown(
 def test_json_has_the_plan_its_topics_and_the_total(
     capsys: pytest.CaptureFixture[str], golden: Golden
 ) -> None:
-    text = shown(capsys, output=Output.JSON)
+    text = shown(capsys, [ROWS[1], ROWS[3]], output=Output.JSON)
     json.loads(text)
     golden("first-look/first-look.json", text)
 
@@ -224,12 +224,15 @@ def test_it_writes_a_configuration_that_names_each_topics_readers(
 
 
 def test_where_systems_are_at_work_that_read_without_committing_no_topic_is_enabled(
-    transcript: Transcript, cluster: FakeCluster, tmp_path: Path
+    transcript: Transcript, command: Command, cluster: FakeCluster, tmp_path: Path
 ) -> None:
     cluster.create_topic("connect-offsets")
     transcript("plan", *SERVER, "--topic", "orders", "--write-config", "new.yaml")
     assert "enable: true" not in (tmp_path / "new.yaml").read_text()
-    transcript("plan", *SERVER, "--topic", "orders", "--output", "json")
+    document = json.loads(command("plan", *SERVER, "--topic", "orders", "--output", "json").out)
+    (sign,) = document["unseen_readers"]
+    assert sign.startswith("topic connect-offsets is Kafka Connect's, ")
+    assert document["topics"][0]["not_enabled"].endswith(sign)
     transcript.check("first-look/unseen-readers.txt")
 
 
@@ -256,25 +259,6 @@ def test_json_stays_one_object_when_a_configuration_is_written(
     assert (tmp_path / "new.yaml").exists()
 
 
-def test_a_password_is_asked_for_in_the_environment(
-    command: Command, cluster: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "client.properties").write_text(
-        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nretry.backoff.ms=50\n"
-        "sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required "
-        'username="me" password="hush";\n'
-    )
-    arguments = ("--command-config", "client.properties", "--write-config", "new.yaml")
-    done = command("plan", *SERVER, *arguments)
-    assert "It expects RETENTIOND_SASL_PASSWORD in the environment." in done.out
-    text = (tmp_path / "new.yaml").read_text()
-    assert "hush" not in text + done.out + done.err
-    assert "# Left out, as it can't stand here: retry.backoff.ms\n" in text
-    assert command("check", "--config", "new.yaml").code == 2
-    monkeypatch.setenv("RETENTIOND_SASL_PASSWORD", "hush")
-    assert command("check", "--config", "new.yaml").code == 0
-
-
 TOKEN = (
     "sasl.mechanism=OAUTHBEARER\nsasl.oauthbearer.token.endpoint.url=https://idp/token\n"
     "sasl.jaas.config=org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule "
@@ -287,11 +271,20 @@ AMAZONS = (
 )
 
 
+PASSWORD = (
+    "sasl.mechanism=PLAIN\nretry.backoff.ms=50\n"
+    "sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required "
+    'username="me" password="hush";\n'
+)
+
+
 @pytest.mark.parametrize(
-    ("login", "expected"),
+    ("login", "variables", "expected"),
     [
+        (PASSWORD, ["RETENTIOND_SASL_PASSWORD"], {}),
         (
             TOKEN,
+            ["RETENTIOND_SASL_OAUTHBEARER_CLIENT_SECRET"],
             {
                 "sasl.oauthbearer.token.endpoint.url": "https://idp/token",
                 "sasl.oauthbearer.client.id": "me",
@@ -299,15 +292,16 @@ AMAZONS = (
                 "sasl.oauthbearer.scope": "kafka",
             },
         ),
-        (AMAZONS, {"aws.region": "eu-west-1"}),
+        (AMAZONS, [], {"aws.region": "eu-west-1"}),
     ],
 )
-def test_a_login_by_token_is_written_whole_but_for_its_secret(  # noqa: PLR0917
+def test_a_login_is_written_whole_but_for_its_secret_which_the_environment_is_asked_for(  # noqa: PLR0917
     command: Command,
     cluster: FakeCluster,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     login: str,
+    variables: list[str],
     expected: dict[str, str],
 ) -> None:
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
@@ -315,10 +309,16 @@ def test_a_login_by_token_is_written_whole_but_for_its_secret(  # noqa: PLR0917
     arguments = ("--command-config", "client.properties", "--write-config", "new.yaml")
     done = command("plan", *SERVER, *arguments)
     assert done.code == 0
+    text = (tmp_path / "new.yaml").read_text()
+    assert "hush" not in text + done.out + done.err
+    assert ("# Left out, as it can't stand here: retry.backoff.ms\n" in text) is ("retry" in login)
+    asked = re.findall(r"It expects (\w+) in the environment", " ".join(done.out.split()))
+    assert asked == variables
     monkeypatch.delenv("AWS_REGION")
-    for variable in re.findall(r"It expects (\w+) in the environment", " ".join(done.out.split())):
+    for variable in variables:
+        assert command("check", "--config", "new.yaml").code == 2
         monkeypatch.setenv(variable, "hush")
-    assert "hush" not in (tmp_path / "new.yaml").read_text() + done.out + done.err
+    assert command("check", "--config", "new.yaml").code == 0
     assert translate(configuration.load(tmp_path / "new.yaml").kafka).oauth == expected
 
 
@@ -347,7 +347,7 @@ def test_what_is_unmanaged_is_shown_be_it_of_no_topic(
     for pattern in ("orders|clicks", ".*"):
         unmanaged(tmp_path, pattern)
         transcript("plan", "--unmanaged")
-        transcript("plan", "--unmanaged", "--output", "json", "--exit-code")
+    transcript("plan", "--unmanaged", "--output", "json", "--exit-code")
     unmanaged(tmp_path, "orders", "defaults: {retention.commitoffset.pressure.hours: 48}\n")
     transcript("plan", "--unmanaged")
     transcript("plan", "--unmanaged", "--consumed-retention", "90m")

@@ -350,9 +350,14 @@ def test_a_simulation_in_each_form_of_output_and_how_it_ends(  # noqa: PLR0917
     )
     answer.change(lambda found: replace(found, total=replace(found.total, missed=())))
     assert transcript(*asked, "--exit-code", "--min-observed", "6h").code == 3
-    assert transcript(*asked, "--exit-code", "--output", "json").code == 3  # one is not judged
-    judged = ("--exit-code", "--topic", "orders", "--output", "json")
-    assert command(*asked, *judged, "--min-observed", "5h").code == 0
+    json_and_code = ("--exit-code", "--output", "json")
+    done = command(*asked, *json_and_code)
+    assert (done.code, json.loads(done.out)["not_judged"]) == (
+        3,
+        [{"entry": "unheard.of", "owner": None}],
+    )
+    judged = ("--topic", "orders", "--min-observed", "5h")
+    assert command(*asked, *json_and_code, *judged).code == 0
     transcript.check("past/simulate.txt")
 
 

@@ -20,7 +20,6 @@ from retentiond.snapshot import GroupReading
 from retentiond.tell.first_look.look import FirstLook
 from retentiond.tell.first_look.starting_config import (
     Origin,
-    environment_of,
     policy_file,
     starting_config,
 )
@@ -151,22 +150,6 @@ def test_a_group_id_of_30_kb_is_short_in_a_comment_and_whole_where_it_counts() -
     assert "(30,000 characters)" in comment
     assert len(comment) < 200
     assert read(written).entries[0].policy.required_groups == (long,)
-
-
-def test_secrets_are_read_from_the_environment_and_not_written() -> None:
-    kafka = {
-        "bootstrap.servers": "kafka:9092",
-        "sasl.username": "me",
-        "sasl.password": "hush",
-        "ssl.key.password": "whisper",
-    }
-    written = text(rest(), origin=replace(ORIGIN, kafka=kafka))
-    assert "hush" not in written
-    assert "whisper" not in written
-    names = environment_of(kafka)
-    assert names == ("RETENTIOND_SASL_PASSWORD", "RETENTIOND_SSL_KEY_PASSWORD")
-    config = read(written, **dict(zip(names, ("hush", "whisper"), strict=True)))
-    assert dict(config.kafka) == kafka
 
 
 anything = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
