@@ -3,13 +3,8 @@ back-references, which can't be had in linear time."""
 
 from __future__ import annotations
 
-import re
-import sys
 import unicodedata
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cache, reduce
-from itertools import product
 from typing import Any
 
 import re2
@@ -50,116 +45,22 @@ class Pattern:
         return self._compiled.fullmatch(text.encode(errors="surrogatepass")) is not None
 
 
-def is_blank(char: str) -> bool:
-    """Whether it is white space, a control character, or a format character that nobody sees."""
-    return char.isspace() or unicodedata.category(char) in {"Cc", "Cf"}
-
-
 def ends_blank(name: str) -> bool:
-    """Whether it begins or ends with such a character: no topic, group or client does."""
-    return bool(name) and (is_blank(name[0]) or is_blank(name[-1]))
+    """Whether it begins or ends with white space, or with a character that nobody sees: no topic,
+    group or client does."""
+    return any(each.isspace() or _is_unseen(each) for each in (name[:1], name[-1:]) if each)
 
 
-def matches_only_blank(pattern: str, *, anywhere: bool) -> bool:
-    """Whether a pattern that RE2 takes, or one of its alternatives, can match nothing but texts
-    that begin or end blank; ``anywhere``: or that have a blank character at all, as no topic's name
-    has. It is what an editor's or YAML's line break at the end makes of a pattern."""
-    tokens = ((found.lastgroup or "", found[0]) for found in _TOKEN.finditer(pattern))
-    return any(
-        "NN" not in shapes and shapes != _EMPTY for shapes in _alternatives(tokens, anywhere)
+def has_stray_blank(pattern: str, *, anywhere: bool) -> bool:
+    """Whether a pattern has, as it is written, what an editor's or YAML's line break makes of it: a
+    blank end, a character that nobody sees, or, if ``anywhere``, any white space at all. What it
+    writes with a backslash was meant."""
+    return (
+        ends_blank(pattern)
+        or any(map(_is_unseen, pattern))
+        or (anywhere and any(map(str.isspace, pattern)))
     )
 
 
-_TOKEN = re.compile(
-    r"""
-    (?P<quoted> \\Q .*? (?: \\E | \Z ) )
-  | (?P<place> [\^$] | \\[AzbB] | \(\?[a-zA-Z-]+\) )
-  | (?P<open> \( (?: \? (?: P?<\w+> | [a-zA-Z-]*: ) )? )
-  | (?P<close> \) )
-  | (?P<either> \| )
-  | (?P<repeat> (?: [*+?] | \{ [0-9]+ (?: , [0-9]* )? \} ) \?? )
-  | (?P<one> \[ \^? \]? (?: \[:\^?\w+:\] | \\. | [^\]\\] )* \]
-      | \\x\{[0-9A-Fa-f]+\} | \\x[0-9A-Fa-f]{2} | \\[0-7]{1,3} | \\[pP] (?: \{[^}]*\} | . )
-      | \\. | . )
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-"""What RE2's syntax consists of. ``place``: takes no character. ``one``: takes one."""
-
-_Shapes = frozenset[str]
-"""The texts that a pattern matches, by their ends: ``NB`` for those whose first character is not
-blank and whose last one is; the empty string for the empty text."""
-
-_EMPTY: _Shapes = frozenset({""})
-
-
-def _alternatives(tokens: Iterator[tuple[str, str]], anywhere: bool) -> frozenset[_Shapes]:
-    """The shapes of each alternative, up to the end of the group or the pattern."""
-    every: set[_Shapes] = set()
-    parts: list[frozenset[_Shapes]] = []  # of the alternative at hand
-    for kind, text in tokens:
-        match kind:
-            case "close":
-                break
-            case "open":
-                parts.append(_alternatives(tokens, anywhere))
-            case "either":
-                every |= _sequence(parts, anywhere)
-                parts = []
-            case "repeat":
-                parts[-1] = _repeated(parts[-1], text, anywhere)
-            case "place":
-                parts.append(frozenset({_EMPTY}))
-            case "quoted":
-                literal = text[2:].removesuffix("\\E")
-                parts += [frozenset({_shapes(is_blank(char))}) for char in literal]
-            case "one":
-                parts.append(frozenset({_shapes(_takes_blank_only(text))}))
-    return frozenset(every | _sequence(parts, anywhere))
-
-
-def _shapes(blank: bool) -> _Shapes:
-    return frozenset({"BB" if blank else "NN"})
-
-
-def _sequence(parts: Iterable[frozenset[_Shapes]], anywhere: bool) -> frozenset[_Shapes]:
-    return reduce(
-        lambda before, part: frozenset(_joined(*pair, anywhere) for pair in product(before, part)),
-        parts,
-        frozenset({_EMPTY}),
-    )
-
-
-def _joined(before: _Shapes, after: _Shapes, anywhere: bool) -> _Shapes:
-    texts = {one + other for one, other in product(before, after)}
-    if anywhere:
-        return frozenset("BB" if "B" in text else text[:2] for text in texts)
-    return frozenset(text and text[0] + text[-1] for text in texts)
-
-
-def _repeated(part: frozenset[_Shapes], times: str, anywhere: bool) -> frozenset[_Shapes]:
-    optional = times[0] in "*?" or times.startswith("{0")
-    if times[0] != "?":  # each time another alternative may match
-        union = frozenset[str]().union(*part)
-        part = frozenset({union | _joined(union, union, anywhere)})
-    return frozenset(shapes | _EMPTY if optional else shapes for shapes in part)
-
-
-def _takes_blank_only(atom: str) -> bool:
-    if len(atom) == 1:
-        return atom != "." and is_blank(atom)
-    options = re2.Options()
-    options.log_errors = False
-    compiled = re2.compile(atom.encode(), options=options)
-    return not (compiled.search(_VISIBLE_ASCII) or compiled.search(_visible()))
-
-
-_VISIBLE_ASCII = bytes(range(ord("!"), ord("~") + 1))
-
-
-@cache
-def _visible() -> bytes:
-    """All characters that are not blank, surrogates apart."""
-    every = map(chr, range(sys.maxunicode + 1))
-    seen = (each for each in every if not (is_blank(each) or "\ud800" <= each <= "\udfff"))
-    return "".join(seen).encode()
+def _is_unseen(char: str) -> bool:
+    return unicodedata.category(char) in {"Cc", "Cf"}

@@ -27,7 +27,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from retentiond.config.document import Scalar, Unknown, shown
-from retentiond.config.pattern import Pattern, ends_blank, matches_only_blank
+from retentiond.config.pattern import Pattern, ends_blank, has_stray_blank
 from retentiond.formatting import (
     DAY_MS,
     DURATION,
@@ -321,7 +321,7 @@ def _regex(value: object, *, any_dot: bool = False, of_topics: bool = False) -> 
         secret = isinstance(value, Scalar) and value.substituted
         detail = "" if secret else f" ({exc})"
         raise refused(f"expected a regular expression of RE2's syntax{detail}") from None
-    if matches_only_blank(text, anywhere=of_topics):
+    if has_stray_blank(text, anywhere=of_topics):
         raise refused(
             "expected a pattern that matches a topic, but no topic's name has white space or "
             f"control characters; {_BLOCK_SCALAR}"

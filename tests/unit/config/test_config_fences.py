@@ -126,7 +126,7 @@ STRICT = (
             "{main}: policies[0].topics: expected at least one entry",
         ),
         (
-            "policies: [x/*.yaml, {file: a.yaml, topics: ['a\\n']}]\n",
+            "policies: [x/*.yaml, {file: a.yaml, topics: ['a b']}]\n",
             {},
             "{main}: policies[1].topics[0]: expected a pattern that matches a topic",
         ),
