@@ -7,7 +7,7 @@ import gc
 import itertools
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -143,3 +143,14 @@ class Visitor:
 
     def see(self, path: str) -> Document:
         return Document(self.get(path).text)
+
+
+def side_by_side(pages: Mapping[str, str]) -> str:
+    """The first page by its title, and of each other one the lines that the first has not."""
+    first, *others = pages.items()
+    known = set(first[1].splitlines())
+    texts = [f"=== {first[0]}\n{first[1]}\n"]
+    for title, page in others:
+        lines = [line for line in page.splitlines() if line not in known]
+        texts.append("\n".join([f"=== {title}", *lines, ""]))
+    return "\n".join(texts)

@@ -104,6 +104,12 @@ class Transcript:
         self.text += f"--- exit code {done.code}\n\n"
         return done
 
+    def refused(self, *arguments: object) -> None:
+        """Ends with 2 and a sentence, and prints no result."""
+        done = self._command(*arguments)
+        assert (done.code, done.out) == (2, ""), done
+        self.text += f"$ {shlex.join(['retentiond', *map(str, arguments)])}\n{done.err}"
+
     def check(self, name: str) -> None:
         self._golden(name, self.text)
 

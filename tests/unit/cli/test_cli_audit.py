@@ -137,7 +137,7 @@ def test_what_it_refuses(transcript: Transcript, config_file: Path) -> None:
         ["--export", "a.json"],
         ["--export", "no/a.csv"],
     ):
-        transcript("audit", "--config", config_file, *options)
+        transcript.refused("audit", "--config", config_file, *options)
     transcript.check("audit/refused.txt")
 
 

@@ -147,9 +147,9 @@ def test_what_it_refuses(transcript: Transcript, files: Files) -> None:
         files.write("inherited", f"{KAFKA}{POLICIES}defaults: {{{external}}}\n", search=inherited),
         files.write("fence", f"{KAFKA}policies: [{fence}, {another}]\n", pay=short),
     ):
-        transcript("check", "--config", path)
+        transcript.refused("check", "--config", path)
     fine = files.write("fine", f"{KAFKA}topics: [{{name: orders}}]\n")
-    transcript("check", "--config", fine, "--exit-code")
+    transcript.refused("check", "--config", fine, "--exit-code")
     assert "hunter" not in transcript.text
     transcript.check("check/refused.txt")
 

@@ -43,7 +43,7 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 def test_what_it_refuses(transcript: Transcript, offsets: Path, tmp_path: Path, home: Path) -> None:
     """tests/golden/delete-records: one sentence each, before anything is written."""
-    transcript("delete-records", "--offset-json-file", offsets)
+    transcript.refused("delete-records", "--offset-json-file", offsets)
     for arguments in (
         [],
         ["--topic", "a"],
@@ -64,16 +64,16 @@ def test_what_it_refuses(transcript: Transcript, offsets: Path, tmp_path: Path, 
         ["--offset-json-file", offsets, "--older-than", "1d"],
         ["--offset-json-file", offsets, "--to-committed", "a"],
     ):
-        transcript("delete-records", *SERVER, *arguments)
+        transcript.refused("delete-records", *SERVER, *arguments)
     properties = tmp_path / "client.properties"
     properties.write_text("ssl.truststore.location=/x.jks\n")
     file = ("--offset-json-file", offsets)
-    transcript("delete-records", *SERVER, *file, "--command-config", properties)
+    transcript.refused("delete-records", *SERVER, *file, "--command-config", properties)
     write_pause(tmp_path / "state", Pause("incident 4711"))
-    transcript("delete-records", *SERVER, *file, "--state-dir", tmp_path / "state")
+    transcript.refused("delete-records", *SERVER, *file, "--state-dir", tmp_path / "state")
     offsets.write_text('{"partitions": [{"topic": "a", "partition": 0, "offset": -2}]}')
-    transcript("delete-records", *SERVER, *file)
-    transcript("delete-records", *SERVER, "--delete-offset-json-file", offsets)
+    transcript.refused("delete-records", *SERVER, *file)
+    transcript.refused("delete-records", *SERVER, "--delete-offset-json-file", offsets)
     assert not home.exists()
     transcript.check("delete-records/refused.txt")
 

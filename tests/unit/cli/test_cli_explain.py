@@ -31,10 +31,10 @@ def test_what_it_refuses_before_it_asks_the_cluster_anything(
     transcript: Transcript, config_file: Path
 ) -> None:
     for place in ("", ":3", "orders:", "orders:-1", "orders:x", "a:1:2", "clicks"):
-        transcript("explain", "--config", config_file, "--", place)
-    transcript("explain", "__consumer_offsets", "--bootstrap-server", "localhost:1")
+        transcript.refused("explain", "--config", config_file, "--", place)
+    transcript.refused("explain", "__consumer_offsets", "--bootstrap-server", "localhost:1")
     for option in ("--consumed-retention", "--command-config"):
-        transcript("explain", "orders", "--config", config_file, option, "1d")
+        transcript.refused("explain", "orders", "--config", config_file, option, "1d")
     transcript.check("explain/refused.txt")
 
 

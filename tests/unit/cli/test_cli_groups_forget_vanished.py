@@ -18,7 +18,7 @@ from retentiond.state.groups import GroupMemory
 from retentiond.state.groups_lookup import recall
 from retentiond.state.operator_actions import actions_in
 from tests.support.builders.group_memories import add_readers
-from tests.unit.cli.conftest import Command
+from tests.unit.cli.conftest import Command, Transcript
 
 DAY_MS = 24 * 3_600_000
 
@@ -88,25 +88,22 @@ def test_without_a_terminal_it_shows_them_and_does_nothing(
     assert not (state_dir / "audit.db").exists()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ([], "say which groups: GROUP, --pattern REGEX or --vanished-for DURATION"),
-        (["x", "--pattern", "y"], "give either GROUP, or --pattern and --vanished-for"),
-        (["--pattern", "("], "--pattern '(' is no regular expression"),
-        (["--vanished-for", "a month"], "--vanished-for 'a month' is no duration"),
-        (["--pattern", "nobody"], "no group has vanished that is meant"),
-        (["--pattern", "pr-live"], "no group has vanished that is meant"),
-    ],
-)
-def test_what_is_wrong_ends_with_2_and_forgets_nobody(
-    command: Command, config: Path, state_dir: Path, arguments: list[str], sentence: str
+def test_what_is_wrong_forgets_nobody(
+    transcript: Transcript, config: Path, state_dir: Path
 ) -> None:
+    """tests/golden/groups."""
     before = groups(state_dir)
-    done = command("groups", "forget", *arguments, "--yes", "--config", config)
-    assert done.code == 2
-    assert sentence in done.err
+    for arguments in (
+        [],
+        ["x", "--pattern", "y"],
+        ["--pattern", "("],
+        ["--vanished-for", "a month"],
+        ["--pattern", "nobody"],
+    ):
+        transcript.refused("groups", "forget", *arguments, "--yes", "--config", config)
+    transcript("groups", "forget", "--pattern", "pr-live", "--yes", "--config", config)
     assert groups(state_dir) == before
+    transcript.check("groups/refused.txt")
 
 
 class Meanwhile(io.StringIO):

@@ -42,8 +42,7 @@ COMMANDS = ("simulate", "recommend", "report")
 def test_what_every_one_refuses(transcript: Transcript, config: Path, name: str) -> None:
     """In the same words (tests/golden/past), with 2, before Spark is asked."""
     for options in ((), ("--since", "yesterday"), ("--since", "2099-01-01T00:00:00Z")):
-        done = transcript(name, "--config", config, *options)
-        assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+        transcript.refused(name, "--config", config, *options)
     transcript.text = transcript.text.replace(f"retentiond {name} ", "retentiond COMMAND ")
     transcript.check("past/refused.txt")
 
@@ -67,16 +66,16 @@ def test_what_one_of_them_refuses(
         "orders:name=other",
         "orders:pattern=other",
     ):
-        transcript("simulate", "--config", config, "--set", change)
+        transcript.refused("simulate", "--config", config, "--set", change)
     change = "orders:retention.commitoffset.hours=1"
-    transcript("simulate", "--config", config, "--policy", config, "--set", change)
-    transcript("simulate", "--config", config, "--policy", wrong)
-    transcript("simulate", "--config", config, "--policy", "nofile.yaml")
-    transcript("simulate", "--config", config, "--topic", "(")
-    transcript("recommend", "--config", config, "--topic", "(")
-    transcript("recommend", "--config", config, "--safety", "0.5")
-    transcript("recommend", "--config", config, "--write-config", config)
-    transcript("report", "--config", config, "--price-per-gib-month", "cheap")
+    transcript.refused("simulate", "--config", config, "--policy", config, "--set", change)
+    transcript.refused("simulate", "--config", config, "--policy", wrong)
+    transcript.refused("simulate", "--config", config, "--policy", "nofile.yaml")
+    transcript.refused("simulate", "--config", config, "--topic", "(")
+    transcript.refused("recommend", "--config", config, "--topic", "(")
+    transcript.refused("recommend", "--config", config, "--safety", "0.5")
+    transcript.refused("recommend", "--config", config, "--write-config", config)
+    transcript.refused("report", "--config", config, "--price-per-gib-month", "cheap")
     assert config.read_text() == before
     transcript.check("past/refused-by-one.txt")
 

@@ -13,7 +13,7 @@ import pytest
 from retentiond.model import Reason
 from retentiond.tell.report import GroupState
 from tests.support import scenes
-from tests.support.builders.page_visitor import Visitor
+from tests.support.builders.page_visitor import Visitor, side_by_side
 from tests.support.golden import Golden
 
 
@@ -56,10 +56,11 @@ def situations(folder: Path) -> Iterator[tuple[str, str, Visitor]]:
 
 
 def test_what_it_shows(tmp_path: Path, golden: Golden) -> None:
-    shown = []
-    for title, group, visitor in situations(tmp_path):
-        shown += [f"=== {title}", visitor.see(f"/groups/{quote(group)}").main, ""]
-    golden("page/group.txt", "\n".join(shown))
+    pages = {
+        title: visitor.see(f"/groups/{quote(group)}").main
+        for title, group, visitor in situations(tmp_path)
+    }
+    golden("page/group.txt", side_by_side(pages))
 
 
 def test_it_agrees_with_the_topics_page(tmp_path: Path) -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from retentiond.model import DeletionOutcome, Outcome, PlanRow, Reason, TopicPartition
+from retentiond.tell.report import CycleReport
 from tests.support import scenes
-from tests.support.builders.page_visitor import Visitor
+from tests.support.builders.page_visitor import Visitor, side_by_side
 from tests.support.golden import Golden
 
 DAY_MS = 24 * 3_600_000
@@ -73,23 +74,23 @@ SCENES: dict[str, Callable[[Path], list[PlanRow]]] = {
 
 
 def test_what_it_shows(tmp_path: Path, golden: Golden) -> None:
-    shown = []
+    def page(folder: Path, report: CycleReport) -> str:
+        return Visitor(folder, report).see("/topics/orders").main
+
+    pages = {}
     for number, (title, rows) in enumerate(SCENES.items()):
         folder = tmp_path / str(number)
         folder.mkdir()
-        report = scenes.report(rows(folder))
-        shown += [f"=== {title}", Visitor(folder, report).see("/topics/orders").main, ""]
+        pages[title] = page(folder, scenes.report(rows(folder)))
     trial = DeletionOutcome("orders", 3, Outcome.NOT_ATTEMPTED)
     tried = scenes.report([replace(ALONE, dry_run=True)], outcomes={trial.topic_partition: trial})
-    shown += ["=== on trial", Visitor(tmp_path, tried).see("/topics/orders").main, ""]
-    dry = Visitor(tmp_path, scenes.report([ALONE], dry_run=True))
-    shown += ["=== dry run", dry.see("/topics/orders").main, ""]
+    pages["on trial"] = page(tmp_path, tried)
+    pages["dry run"] = page(tmp_path, scenes.report([ALONE], dry_run=True))
     at = TopicPartition("orders", 1)
     done = [scenes.partition("orders", number, committed=9) for number in range(2)]
     failed = DeletionOutcome(*at, Outcome.FAILED, error="NOT_LEADER: it moved")
-    after = Visitor(tmp_path, scenes.report(done, outcomes={at: failed}))
-    shown += ["=== deleted, and failed", after.see("/topics/orders").main, ""]
-    golden("page/topic.txt", "\n".join(shown))
+    pages["deleted, and failed"] = page(tmp_path, scenes.report(done, outcomes={at: failed}))
+    golden("page/topic.txt", side_by_side(pages))
 
 
 def test_an_owner_leads_to_the_others_of_it(tmp_path: Path) -> None:
