@@ -33,7 +33,6 @@ class Stopped(Exception):
 
 
 def now_ms() -> int:
-    """The host's time, epoch milliseconds."""
     return time.time_ns() // 1_000_000
 
 

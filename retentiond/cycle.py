@@ -207,7 +207,6 @@ def _finished(
 
 
 def _read(context: CycleContext, config: Config, remembered: Remembered) -> Snapshot:
-    """The cluster as it is, and what earlier cycles saw of it."""
     snapshot = gather(
         context.kafka,
         config,

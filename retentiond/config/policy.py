@@ -48,7 +48,6 @@ class PolicyEntry:
 
     @property
     def about(self) -> tuple[str, bool]:
-        """The name or the pattern, and whether it is a pattern."""
         if self.entry.pattern is not None:
             return self.entry.pattern.pattern, True
         return self.entry.name or "", False
@@ -68,7 +67,6 @@ class PolicyEntry:
 
     @property
     def meaning(self) -> str:
-        """What it says of them, in a sentence."""
         return sentence(self.policy)
 
     @property

@@ -82,7 +82,6 @@ async def _ask(
     read: Callable[[Any], Mapping[str, T | Failure]],
     size: int,
 ) -> dict[str, T | Failure]:
-    """``nodes``: each group's coordinator."""
     found: dict[str, T | Failure] = dict.fromkeys(nodes, NOT_ANSWERED)
     by_node: dict[int, list[str]] = {}
     for group, node in nodes.items():
@@ -159,7 +158,6 @@ def offset_fetch(groups: Sequence[str]) -> Any:
 
 
 def read_commits(answer: BatchedOffsets) -> dict[str, GroupCommits]:
-    """The response to `offset_fetch`, by group."""
     found: dict[str, GroupCommits] = {}
     for group in answer.groups:
         if group.error_code:
