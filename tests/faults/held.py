@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from multiprocessing.context import ForkServerProcess
@@ -22,15 +23,28 @@ from tests.support.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
 
+PATH = f"{ROOT}:{ROOT / 'scripts'}"
+
 FORKS = multiprocessing.get_context("forkserver")
 """Lives are forked from a process that has imported everything; a new Python takes seconds."""
 
 FORKS.set_forkserver_preload(["tests.faults.hold_at"])
 
 
+PLAIN = [
+    sys.executable,
+    "-c",
+    "from retentiond.cli.main import main\n"
+    "from tests.faults.plain_plan import without_spark\n"
+    "with without_spark(): main()",
+]
+"""``retentiond`` in a process of its own, without Spark. It finds the tests `on_the_path`."""
+
+
 def on_the_path() -> AbstractContextManager[object]:
-    """The process that forks imports what this one does. The first life starts it."""
-    return mock.patch.dict(os.environ, {"PYTHONPATH": f"{ROOT}:{ROOT / 'scripts'}"})
+    """A process that is started meanwhile imports what this one does: `PLAIN`, and the one that
+    forks, which the first life starts."""
+    return mock.patch.dict(os.environ, {"PYTHONPATH": PATH})
 
 
 class _Fork:

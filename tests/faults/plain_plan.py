@@ -1,8 +1,5 @@
-"""A stand-in for Spark where a test is about something else: the rule, in a few lines of Python.
-
-It knows healthy topics only: each group that has committed on a topic has committed on each of
-its partitions, and everything could be read.
-"""
+"""A stand-in for Spark where a test is about something else: the oracle decides, which
+tests/property holds against Spark's plan, and retentiond puts what it decides into words."""
 
 from __future__ import annotations
 
@@ -11,11 +8,29 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
+import pyarrow as pa
+
 import retentiond.cycle
-from retentiond.config import TopicPolicy
 from retentiond.daemon import engine
-from retentiond.model import VERDICT_OF, PlanRow, Reason
+from retentiond.decide.detail import Decided
+from retentiond.decide.plan import plan_rows
+from retentiond.model import PlanRow
 from retentiond.snapshot import Snapshot
+from tests.support import oracle
+
+JUDGED = pa.schema(
+    {
+        "partition_id": pa.int32(),
+        "reason": pa.string(),
+        "groups": pa.int32(),
+        "min_committed_offset": pa.int64(),
+        "cutoff": pa.int64(),
+        "binding_group_id": pa.int32(),
+        "binding_committed_offset": pa.int64(),
+        "records": pa.int64(),
+    }
+)
+"""What `retentiond.decide.plan.judged_partitions` says that becomes a row."""
 
 
 class NoSpark:
@@ -32,7 +47,26 @@ class NoSpark:
 
 def decide(_session: object, snapshot: Snapshot) -> tuple[PlanRow, ...]:
     """In place of `retentiond.decide.plan.decide`."""
-    return tuple(_row(snapshot, number) for number in range(len(snapshot.partitions)))
+    partitions = {
+        (snapshot.topics[each.topic].name, each.partition): number
+        for number, each in enumerate(snapshot.partitions)
+    }
+    groups = {each.group_id: number for number, each in enumerate(snapshot.groups)}
+    decided = [
+        Decided(
+            partitions[row.topic, row.partition],
+            row.reason,
+            row.groups,
+            row.min_committed_offset,
+            row.cutoff,
+            None if row.binding_group is None else groups[row.binding_group],
+            row.binding_committed_offset,
+            row.records,
+        )
+        for row in oracle.plan(snapshot)
+    ]
+    judged = [{**each._asdict(), "reason": each.reason.value} for each in decided]
+    return plan_rows(snapshot, pa.Table.from_pylist(judged, JUDGED))
 
 
 @contextmanager
@@ -42,44 +76,3 @@ def without_spark() -> Iterator[None]:
         replaced.enter_context(mock.patch.object(retentiond.cycle, "decide", decide))
         replaced.enter_context(mock.patch.object(engine, "SparkSessions", NoSpark))
         yield
-
-
-def _row(snapshot: Snapshot, number: int) -> PlanRow:
-    partition = snapshot.partitions[number]
-    topic = snapshot.topics[partition.topic]
-    commits = {
-        snapshot.groups[commit["group_id"]].group_id: commit["offset"]
-        for commit in snapshot.commits.to_pylist()
-        if commit["is_committed"] and commit["partition_id"] == number
-    }
-    binding_group = min(commits, key=lambda group: (commits[group], group), default=None)
-    lowest = None if binding_group is None else commits[binding_group]
-    start, end = partition.log_start_offset, partition.last_stable_offset
-    if partition.failure or start is None or end is None or partition.retention_offset is None:
-        raise ValueError(f"{topic.name}-{partition.partition} is not healthy: {partition.failure}")
-    cutoff = None if lowest is None else min(lowest, partition.retention_offset, end)
-    if cutoff is None:
-        reason = Reason.NO_GROUP
-    else:
-        reason = Reason.CONSUMED if cutoff > start else Reason.NOT_CONSUMED
-    return PlanRow(
-        topic=topic.name,
-        partition=partition.partition,
-        topic_id=topic.topic_id,
-        log_start_offset=start,
-        high_watermark=partition.high_watermark,
-        min_committed_offset=lowest,
-        binding_group=binding_group,
-        binding_committed_offset=lowest,
-        retention_offset=partition.retention_offset,
-        cutoff=cutoff,
-        verdict=VERDICT_OF[reason],
-        reason=reason,
-        groups=len(commits),
-        consumed_retention_ms=(
-            partition.retention_ms(topic.policy) if isinstance(topic.policy, TopicPolicy) else None
-        ),
-        owner=topic.policy.owner,
-        dry_run=topic.policy.dry_run,
-        records=cutoff - start if cutoff is not None and reason is Reason.CONSUMED else 0,
-    )

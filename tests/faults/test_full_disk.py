@@ -16,8 +16,9 @@ import pytest
 from retentiond.model import Outcome
 from tests.contract.real import RealDriver
 from tests.faults.held import Held
+from tests.faults.plain_plan import without_spark
 from tests.support.brokers.command import configure
-from tests.support.brokers.cycles import NO_SPARK, Stage, arrange_deletion, planned_by_the_oracle
+from tests.support.brokers.cycles import Stage, arrange_deletion
 
 pytestmark = [pytest.mark.broker, pytest.mark.thorough("kills")]
 
@@ -26,8 +27,8 @@ pytestmark = [pytest.mark.broker, pytest.mark.thorough("kills")]
 def stage(driver: RealDriver, tmp_path: Path, topic_name: str) -> Iterator[Stage]:
     """What both groups have read is deleted."""
     configure(tmp_path, driver.broker.bootstrap_servers, topic_name, dry_run=False)
-    with planned_by_the_oracle():
-        made = Stage(driver, NO_SPARK, tmp_path, topic_name)
+    with without_spark():
+        made = Stage(driver, tmp_path, topic_name)
         made.commit(made.fast, 10)
         made.commit(made.slow, 3)
         arrange_deletion(made.retentiond, topic_name, 3)

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 
 import pytest
 
 from devkit.embedded import EmbeddedKafka
 from tests.contract.real import RealDriver
+from tests.faults import plain_plan
 from tests.support.brokers.deleting import Bench
 from tests.support.brokers.guarded import Guarded, guarded_kafka
 from tests.support.brokers.secured import Secured, secured_kafka
+
+
+@pytest.fixture(autouse=True)
+def without_spark(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Cycles of this process are planned by the oracle, unless the test is marked ``spark``: the
+    two agree, which tests/property shows, and Spark computes for a second or two on each plan."""
+    is_wanted = request.node.get_closest_marker("spark")
+    with nullcontext() if is_wanted else plain_plan.without_spark():
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,6 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -25,13 +24,7 @@ from retentiond.state.state import open_state
 from tests.contract.real import RealDriver
 from tests.faults.held import log_start
 from tests.support.brokers.command import consumed, settings, write
-from tests.support.brokers.cycles import (
-    NO_SPARK,
-    Retentiond,
-    arrange_deletion,
-    planned_by_the_oracle,
-    told,
-)
+from tests.support.brokers.cycles import Retentiond, arrange_deletion, told
 
 pytestmark = pytest.mark.broker
 
@@ -45,14 +38,14 @@ class Place:
         self.driver, self.topic, self.folder = driver, topic, folder
         self.state_dir = folder / "state"
         self.fast, self.late = f"fast-{topic}", f"late-{topic}"
-        self.retentiond = Retentiond(driver.kafka, NO_SPARK, folder, topic)
+        self.retentiond = Retentiond(driver.kafka, folder, topic)
 
     def elsewhere(self, name: str, **rules: object) -> Place:
         folder = self.folder.parent / name
         folder.mkdir(exist_ok=True)
         other = Place(self.driver, self.topic, folder)
         topic = consumed(self.topic, **rules)
-        other.retentiond = Retentiond(self.driver.kafka, NO_SPARK, folder, topic)
+        other.retentiond = Retentiond(self.driver.kafka, folder, topic)
         return other
 
     def commit(self, group: str, offset: int) -> None:
@@ -69,15 +62,14 @@ class Place:
 
 
 @pytest.fixture
-def place(driver: RealDriver, tmp_path: Path, topic_name: str) -> Iterator[Place]:
+def place(driver: RealDriver, tmp_path: Path, topic_name: str) -> Place:
     (tmp_path / "here").mkdir()
     place = Place(driver, topic_name, tmp_path / "here")
     driver.create_topic(topic_name)
     driver.produce(topic_name, [driver.now_ms] * 20)
     place.commit(place.fast, 5)
-    with planned_by_the_oracle():
-        arrange_deletion(place.retentiond, topic_name, 5)
-        yield place
+    arrange_deletion(place.retentiond, topic_name, 5)
+    return place
 
 
 def late_group_came_and_went(place: Place) -> None:

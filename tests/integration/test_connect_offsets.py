@@ -19,7 +19,8 @@ from retentiond.kafka.interface import KeyedRecord
 from retentiond.kafka.offsets import last_records
 from retentiond.model import Failure, GroupKind, TopicPartition
 from tests.contract.real import RealDriver, connect
-from tests.support.brokers.gathering import commits, groups, snapshot
+from tests.support.brokers.gathering import snapshot
+from tests.support.builders.gather_worlds import commits, groups
 from tests.support.tiers import OwnKafka
 from tests.support.waiting import eventually
 

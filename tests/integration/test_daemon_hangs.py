@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from tests.contract.real import RealDriver
-from tests.faults.held import log_start
-from tests.support.brokers.command import RETENTIOND, HostClock, Process, configure
+from tests.faults.held import PATH, PLAIN, log_start, on_the_path
+from tests.support.brokers.command import HostClock, Process, configure
 from tests.support.waiting import eventually
 
 pytestmark = [
     pytest.mark.broker,
     pytest.mark.timeout(1200),
-    pytest.mark.thorough("processes with a Spark of their own"),
+    pytest.mark.thorough("processes of their own"),
 ]
 
 
@@ -34,7 +34,8 @@ def test_cycles_go_on_when_the_hosts_clock_is_set(
 ) -> None:
     configure(tmp_path, driver.broker.bootstrap_servers, topic, dry_run=False)
     clock = HostClock(tmp_path)
-    with Process("run", cwd=tmp_path, environment=clock.environment) as daemon:
+    environment = clock.environment | {"PYTHONPATH": f"{clock.environment['PYTHONPATH']}:{PATH}"}
+    with Process("run", cwd=tmp_path, command=PLAIN, environment=environment) as daemon:
         daemon.await_events("retentiond.cycle", 2)
         clock.set(ahead_s)
         (told,) = daemon.await_events("retentiond.clock_set")
@@ -51,9 +52,13 @@ def test_idle_connections_take_no_descriptor_from_kafka(
     configure(tmp_path, driver.broker.bootstrap_servers, topic, dry_run=False)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
-    limited = ["prlimit", "--nofile=256:512", *RETENTIOND]
+    limited = ["prlimit", "--nofile=256:512", *PLAIN]
     try:
-        with Process("run", cwd=tmp_path, command=limited) as daemon, ExitStack() as stack:
+        with (
+            on_the_path(),
+            Process("run", cwd=tmp_path, command=limited) as daemon,
+            ExitStack() as stack,
+        ):
             daemon.await_events("retentiond.cycle")
             port = daemon.events("retentiond.started")[0]["port"]
             for _ in range(1000):

@@ -6,7 +6,6 @@ import fcntl
 import os
 import signal
 import socket
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing.context import ForkServerProcess
@@ -16,7 +15,7 @@ import httpx
 import pytest
 
 from devkit.embedded import EmbeddedKafka
-from tests.faults.held import FORKS, on_the_path
+from tests.faults.held import FORKS, PLAIN, on_the_path
 from tests.faults.hold_at import live
 from tests.support.brokers.command import configure, run
 from tests.support.waiting import PATIENCE, eventually
@@ -24,14 +23,6 @@ from tests.support.waiting import PATIENCE, eventually
 END_S = 10.0
 
 NOWHERE = "127.0.0.1:1"
-
-WITHOUT_SPARK = """
-from retentiond.cli.main import main
-from tests.faults.plain_plan import without_spark
-with without_spark():
-    main()
-"""
-"""``retentiond`` in a process of its own."""
 
 
 @contextmanager
@@ -94,7 +85,7 @@ def test_a_full_disk_below_the_log_is_counted_and_stops_no_daemon(tmp_path: Path
 @pytest.mark.broker
 def test_a_full_disk_below_stderr_hides_no_result(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     configure(tmp_path, kafka.bootstrap_servers)
-    to_a_full_disk = ["sh", "-c", 'exec "$0" "$@" 2>/dev/full', sys.executable, "-c", WITHOUT_SPARK]
+    to_a_full_disk = ["sh", "-c", 'exec "$0" "$@" 2>/dev/full', *PLAIN]
     with on_the_path():
         done = run("run", "--once", "--output", "json", cwd=tmp_path, command=to_a_full_disk)
         refused = run("plan", "--config", "nowhere.yaml", cwd=tmp_path, command=to_a_full_disk)

@@ -26,8 +26,8 @@ from retentiond.history.ask.replay import Replay
 from retentiond.history.table import HistoryTable
 from retentiond.spark.session import SparkSessions
 from tests.contract.real import RealDriver
-from tests.faults.held import log_start
-from tests.support.brokers.command import Process, configure, consumed
+from tests.faults.held import Held, log_start
+from tests.support.brokers.command import configure, consumed
 from tests.support.builders.histories import Entry, entries_in
 from tests.support.command_here import run_here
 from tests.support.tiers import OwnKafka
@@ -117,7 +117,7 @@ def work_through(driver: RealDriver, folder: Path) -> None:
     clicks = consumed("clicks", **late)
     configure(folder, servers, "orders", clicks, dry_run=False, history=history)
     advance(driver, BILLING[0], SEARCH[0])
-    with Process("run", cwd=folder) as daemon:
+    with Held("nowhere", "run", cwd=folder) as daemon:
         await_entries(place, 2)
         for billing, search in zip(BILLING[1:], SEARCH[1:], strict=True):
             advance(driver, billing, search)

@@ -12,7 +12,6 @@ from confluent_kafka import Producer
 
 from retentiond.kafka.interface import LogDir
 from retentiond.model import Failure, TopicPartition
-from retentiond.spark.session import SparkSessions
 from tests.contract.real import TIMEOUT_S, RealDriver
 from tests.support.brokers.command import write
 from tests.support.brokers.cycles import Retentiond, row_of
@@ -20,7 +19,7 @@ from tests.support.command_here import run_here
 from tests.support.tiers import OwnKafka
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark]
+pytestmark = pytest.mark.broker
 
 MIB = 2**20
 """Of a segment: the least that Kafka 4 takes."""
@@ -76,7 +75,7 @@ def on_disk(driver: RealDriver, topics: list[str]) -> int:
 
 
 def test_the_predicted_bytes_of_many_segments_are_near_the_bytes_that_the_broker_frees(
-    driver: RealDriver, spark: SparkSessions, tmp_path: Path, topic_name: str
+    driver: RealDriver, tmp_path: Path, topic_name: str
 ) -> None:
     dice = random.Random(5)
     small, mixed, large = (f"{topic_name}-{what}" for what in ("small", "mixed", "large"))
@@ -87,7 +86,7 @@ def test_the_predicted_bytes_of_many_segments_are_near_the_bytes_that_the_broker
         large: fill(driver, large, 2, [100_000] * 300),
     }
     shares = {small: 0.7, mixed: 0.45, large: 1.0}
-    retentiond = Retentiond(driver.kafka, spark, tmp_path, *topics)
+    retentiond = Retentiond(driver.kafka, tmp_path, *topics)
 
     def delete(share_of: dict[str, float]) -> tuple[int, int]:
         """Bytes of one cycle's deletions: predicted, and found to be gone from the disk."""

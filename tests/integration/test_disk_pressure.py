@@ -15,7 +15,6 @@ from devkit.embedded.disk import MIB, CannotMount, small_disks
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka.interface import LogDir, LogDirs, OffsetBound
 from retentiond.model import Failure, Reason, TopicPartition, Verdict
-from retentiond.spark.session import SparkSessions
 from retentiond.tell.figures.pressure import say_relief
 from retentiond.tell.report import CycleReport
 from tests.contract.real import TIMEOUT_S, RealDriver
@@ -25,7 +24,7 @@ from tests.support.brokers.three import OFFSETS_TOPIC, Three
 from tests.support.tiers import OwnKafka
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark]
+pytestmark = pytest.mark.broker
 
 RULES = {"below_free": "40%", "until_free": "60%"}
 
@@ -91,8 +90,8 @@ def relaxed(topic: str) -> Document:
     }
 
 
-def relieving(driver: RealDriver, spark: SparkSessions, folder: Path, topic: str) -> Retentiond:
-    return Retentiond(driver.kafka, spark, folder, relaxed(topic), disk_pressure=RULES)
+def relieving(driver: RealDriver, folder: Path, topic: str) -> Retentiond:
+    return Retentiond(driver.kafka, folder, relaxed(topic), disk_pressure=RULES)
 
 
 def fill(driver: RealDriver, topic: str, size: int, partition: int = 0) -> int:
@@ -160,13 +159,13 @@ def directory_of(driver: RealDriver, topic: str) -> dict[int, str]:
 
 
 def test_consumed_records_go_as_far_as_a_full_disk_needs_and_stay_otherwise(
-    small_kafka: Any, spark: SparkSessions, tmp_path: Path, topic_name: str
+    small_kafka: Any, tmp_path: Path, topic_name: str
 ) -> None:
     driver: RealDriver = small_kafka()
     driver.create_topic(topic_name, 4, {"segment.bytes": str(MIB)})
     ends = {number: fill(driver, topic_name, 9 * MIB, number) for number in range(4)}
     driver.commit("readers", {(topic_name, number): end for number, end in ends.items()})
-    retentiond = relieving(driver, spark, tmp_path, topic_name)
+    retentiond = relieving(driver, tmp_path, topic_name)
     (before,) = free_share(driver).values()
     assert before < 0.6
 
@@ -197,7 +196,7 @@ def test_consumed_records_go_as_far_as_a_full_disk_needs_and_stay_otherwise(
 
 
 def test_only_the_directory_that_runs_full_is_relieved(
-    small_kafka: Any, spark: SparkSessions, tmp_path: Path, topic_name: str
+    small_kafka: Any, tmp_path: Path, topic_name: str
 ) -> None:
     driver: RealDriver = small_kafka(2)
     driver.create_topic(topic_name, 4, {"segment.bytes": str(MIB)})
@@ -210,7 +209,7 @@ def test_only_the_directory_that_runs_full_is_relieved(
         for number in range(4)
     }
     driver.commit("readers", {(topic_name, number): end for number, end in ends.items()})
-    retentiond = relieving(driver, spark, tmp_path, topic_name)
+    retentiond = relieving(driver, tmp_path, topic_name)
 
     report = retentiond.cycle()
 
@@ -238,14 +237,14 @@ def test_only_the_directory_that_runs_full_is_relieved(
 
 
 def test_no_record_goes_that_a_group_has_yet_to_read_however_full_the_disk_is(
-    small_kafka: Any, spark: SparkSessions, tmp_path: Path, topic_name: str
+    small_kafka: Any, tmp_path: Path, topic_name: str
 ) -> None:
     driver: RealDriver = small_kafka()
     driver.create_topic(topic_name, 2, {"segment.bytes": str(MIB)})
     ends = {number: fill(driver, topic_name, 22 * MIB, number) for number in range(2)}
     driver.commit("fast", {(topic_name, number): end for number, end in ends.items()})
     driver.commit("slow", {(topic_name, 0): 250, (topic_name, 1): 0})
-    retentiond = relieving(driver, spark, tmp_path, topic_name)
+    retentiond = relieving(driver, tmp_path, topic_name)
 
     report = retentiond.cycle()
 
@@ -298,10 +297,10 @@ def log_starts(three: Three, topic: str) -> dict[int, int | Failure]:
 
 
 def test_a_partition_on_several_brokers_goes_sooner_for_the_one_whose_disk_is_full(
-    three: Three, spark: SparkSessions, tmp_path: Path, topic_name: str
+    three: Three, tmp_path: Path, topic_name: str
 ) -> None:
     end = fill_first_of_three(three, topic_name)
-    retentiond = relieving(three.driver, spark, tmp_path, topic_name)
+    retentiond = relieving(three.driver, tmp_path, topic_name)
 
     report = complete_cycle(retentiond)
 
@@ -328,19 +327,3 @@ def sizes(three: Three, topic: str, partition: int) -> dict[int, int]:
         for replica in log_dir.replicas
         if (replica.topic, replica.partition) == (topic, partition)
     }
-
-
-@pytest.mark.parametrize("frozen", [1, 2], ids=["the full disk's", "another"])
-def test_a_frozen_broker_hides_the_pressure_of_its_own_disk_and_of_no_other(
-    three: Three, spark: SparkSessions, tmp_path: Path, topic_name: str, frozen: int
-) -> None:
-    end = fill_first_of_three(three, topic_name)
-    retentiond = relieving(three.driver, spark, tmp_path, topic_name)
-    with three.paused(frozen):
-        report = complete_cycle(retentiond)
-
-        print(*report.plan.rows, report.disk.relief, *report.disk.problems, sep="\n")
-        pressed = [each.log_dir.broker for each in report.disk.relief or ()]
-        assert pressed == ([] if frozen == 1 else [1])
-        assert row_of(report, topic_name, 0).under_pressure == (frozen == 2)
-    assert log_starts(three, topic_name)[0] == (0 if frozen == 1 else end)

@@ -11,7 +11,6 @@ from confluent_kafka.admin import AclBinding, AclPermissionType, ResourceType
 from retentiond.gather.groups import HIDDEN_GROUPS
 from retentiond.kafka.remedies import DESCRIBE_GROUPS
 from retentiond.model import Failure
-from retentiond.spark.session import SparkSessions
 from tests.contract.real import RealDriver
 from tests.faults.held import log_start
 from tests.support.brokers.command import consumed
@@ -28,15 +27,13 @@ from tests.support.brokers.guarded import (
 from tests.support.brokers.java_clients import copying
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark]
+pytestmark = pytest.mark.broker
 
 
 @pytest.fixture
-def stage(
-    guarded: Guarded, spark: SparkSessions, tmp_path: Path, topic_name: str
-) -> Iterator[Stage]:
+def stage(guarded: Guarded, tmp_path: Path, topic_name: str) -> Iterator[Stage]:
     """The fast group has read nine records, the slow one three."""
-    made = Stage(guarded.driver, spark, tmp_path, topic_name, kafka=guarded.port)
+    made = Stage(guarded.driver, tmp_path, topic_name, kafka=guarded.port)
     made.commit(made.fast, 9)
     made.commit(made.slow, 3)
     yield made
@@ -50,9 +47,9 @@ def hides_the_slow_group(stage: Stage) -> tuple[AclBinding, ...]:
 
 
 @pytest.fixture
-def assumed(guarded: Guarded, spark: SparkSessions, tmp_path: Path, stage: Stage) -> Retentiond:
+def assumed(guarded: Guarded, tmp_path: Path, stage: Stage) -> Retentiond:
     topic = consumed(stage.topic, groups_visible="assumed")
-    return Retentiond(guarded.port, spark, tmp_path / "assumed", topic)
+    return Retentiond(guarded.port, tmp_path / "assumed", topic)
 
 
 INCOMPLETE = Told(
@@ -150,7 +147,7 @@ def has_committed(driver: RealDriver, group: str, topic: str, offset: int) -> bo
 
 
 def test_a_streams_group_that_can_not_be_described_holds_what_it_may_read(
-    guarded: Guarded, stage: Stage, spark: SparkSessions, tmp_path: Path
+    guarded: Guarded, stage: Stage, tmp_path: Path
 ) -> None:
     """It has commits on a topic that may be seen, none on the one with records, and one of its
     sources may not be seen, so that nobody is told which they are."""
@@ -168,7 +165,7 @@ def test_a_streams_group_that_can_not_be_described_holds_what_it_may_read(
     guarded.grant(*ENOUGH, unseen)
     assert guarded.port.commits([group])[group]
 
-    report = Retentiond(guarded.port, spark, tmp_path / "source", source).cycle()
+    report = Retentiond(guarded.port, tmp_path / "source", source).cycle()
 
     row = row_of(report, source)
     assert (row.verdict, row.reason, row.binding_group) == ("hold", "group_unreadable", group)

@@ -16,7 +16,6 @@ import pytest
 
 from devkit.embedded import EmbeddedKafka
 from retentiond.kafka.cluster import KafkaCluster
-from retentiond.spark.session import SparkSessions
 from tests.contract.real import RealDriver
 from tests.support.brokers.gathering import Interrupted
 from tests.support.brokers.slow_groups import (
@@ -32,7 +31,7 @@ from tests.support.brokers.three import OFFSETS_TOPIC, Three
 from tests.support.tiers import OwnKafka
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark]
+pytestmark = pytest.mark.broker
 
 MOVED = "group coordinators moved while the groups were listed"
 
@@ -54,9 +53,9 @@ def port(growing: EmbeddedKafka) -> Iterator[KafkaCluster]:
 
 
 def test_a_broker_that_joins_and_takes_over_the_groups_frees_no_record(
-    growing: EmbeddedKafka, port: KafkaCluster, spark: SparkSessions, tmp_path: Path
+    growing: EmbeddedKafka, port: KafkaCluster, tmp_path: Path
 ) -> None:
-    retentiond = Forgetful(port, spark, tmp_path, *TOPICS)
+    retentiond = Forgetful(port, tmp_path, *TOPICS)
     with ThreadPoolExecutor(1) as other:
         joining = other.submit(growing.add_broker)
         retentiond.first_cycle()

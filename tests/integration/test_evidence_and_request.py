@@ -1,7 +1,5 @@
 """That evidence and request belong together, on real brokers: the same cluster, the same topic, the
 same policy, and no time to speak of in between.
-
-The plan is made without Spark: these tests are about what comes after it.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from retentiond.tell.report import CycleReport
 from tests.contract.real import RealDriver
 from tests.faults.held import Held, log_start
 from tests.support.brokers.command import configure
-from tests.support.brokers.cycles import NO_SPARK, Retentiond, planned_by_the_oracle
+from tests.support.brokers.cycles import Retentiond
 from tests.support.command_here import run_here
 
 pytestmark = pytest.mark.broker
@@ -87,7 +85,7 @@ class Work(Retentiond):
     def __init__(self, servers: str, folder: Path, topic: str) -> None:
         self.seconds: dict[str, list[float]] = {}
         self.kafka = KafkaCluster(translate({"bootstrap.servers": servers}), self._observe)
-        super().__init__(self.kafka, NO_SPARK, folder, topic)
+        super().__init__(self.kafka, folder, topic)
 
     def before(self, method: str, happens: Callable[[], object]) -> None:
         """Once, right before the next call of that method of the port."""
@@ -106,12 +104,6 @@ class Work(Retentiond):
 
     def _observe(self, api: str, _result: str, seconds: float) -> None:
         self.seconds.setdefault(api, []).append(seconds)
-
-
-@pytest.fixture(autouse=True)
-def without_spark() -> Iterator[None]:
-    with planned_by_the_oracle():
-        yield
 
 
 @pytest.fixture

@@ -1,13 +1,12 @@
 """What changes between the plan and the guard's reading, on a real broker.
 
 Each time the plan was right when it was made: seven of ten records can be deleted. Then a
-group lowers what can be deleted, and the guard is to find it. The plan itself is the oracle's, and
-whatever else a second reading may show is tests/unit/act/test_act_guard.py's matter.
+group lowers what can be deleted, and the guard is to find it. Whatever else a second reading may
+show is tests/unit/act/test_act_guard.py's matter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -16,26 +15,17 @@ import pytest
 from retentiond.kafka.interface import TopicDescription
 from retentiond.model import GroupKind
 from tests.contract.real import RealDriver, RealTransaction
-from tests.support.brokers.cycles import (
-    NO_SPARK,
-    Stage,
-    Told,
-    deleted_up_to,
-    planned_by_the_oracle,
-    row_of,
-    told,
-)
+from tests.support.brokers.cycles import Stage, Told, deleted_up_to, row_of, told
 
 pytestmark = pytest.mark.broker
 
 
 @pytest.fixture
-def stage(driver: RealDriver, tmp_path: Path, topic_name: str) -> Iterator[Stage]:
+def stage(driver: RealDriver, tmp_path: Path, topic_name: str) -> Stage:
     """Of whose records the slow group has read seven."""
-    with planned_by_the_oracle():
-        made = Stage(driver, NO_SPARK, tmp_path, topic_name)
-        made.commit(made.slow, 7)
-        yield made
+    made = Stage(driver, tmp_path, topic_name)
+    made.commit(made.slow, 7)
+    return made
 
 
 def changed(sentence: str) -> Told:

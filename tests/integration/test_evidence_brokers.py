@@ -19,7 +19,6 @@ from devkit.embedded import EmbeddedKafka
 from retentiond.kafka.cluster import KafkaCluster
 from retentiond.kafka.confluent import client
 from retentiond.model import Outcome
-from retentiond.spark.session import SparkSessions
 from retentiond.tools.delete_records.bounds import Targets
 from tests.contract.real import RealDriver
 from tests.faults.held import log_start
@@ -37,7 +36,7 @@ from tests.support.brokers.slow_groups import (
 from tests.support.brokers.three import OFFSETS_TOPIC, Three
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark]
+pytestmark = pytest.mark.broker
 
 STANDSTILL_S = 0.7
 """As long as a stop of the JVM for its garbage: nobody takes the broker for dead."""
@@ -57,11 +56,11 @@ def port(three: Three) -> Iterator[KafkaCluster]:
 
 
 def test_coordinators_that_die_between_the_readings_and_move_on_free_no_record(
-    three: Three, port: KafkaCluster, spark: SparkSessions, tmp_path: Path
+    three: Three, port: KafkaCluster, tmp_path: Path
 ) -> None:
     three.lead(OFFSETS_TOPIC, 2)
     eventually(lambda: not port.coordinator_state().behind)  # else the first reading can't count
-    retentiond = Forgetful(port, spark, tmp_path, *TOPICS)
+    retentiond = Forgetful(port, tmp_path, *TOPICS)
     with ExitStack() as meanwhile:
         report = retentiond.first_cycle(lambda: meanwhile.enter_context(three.killed(2)))
         unseen = "the listing of groups is not complete: broker 2 did not list its groups: "
@@ -79,7 +78,7 @@ def test_coordinators_that_die_between_the_readings_and_move_on_free_no_record(
         latecomer.list_groups()
 
     with closing(latecomer):  # to it, broker 2 is new
-        _cycles_while_coordinators_move(three, Forgetful(latecomer, spark, tmp_path, *TOPICS))
+        _cycles_while_coordinators_move(three, Forgetful(latecomer, tmp_path, *TOPICS))
     assert log_starts(three.kafka) == {SLOW}
 
 
@@ -97,11 +96,11 @@ def _cycles_while_coordinators_move(three: Three, retentiond: Forgetful) -> None
 
 
 def test_a_coordinator_that_stood_still_when_it_was_elected_frees_no_record(
-    three: Three, port: KafkaCluster, spark: SparkSessions, tmp_path: Path
+    three: Three, port: KafkaCluster, tmp_path: Path
 ) -> None:
     """All others know already that it leads; itself, when it goes on, it answers first."""
     three.lead(OFFSETS_TOPIC, 1)
-    retentiond = Forgetful(port, spark, tmp_path, *TOPICS)
+    retentiond = Forgetful(port, tmp_path, *TOPICS)
     retentiond.first_cycle()
     with three.paused_before_its_election(OFFSETS_TOPIC, 2) as resume:
         Timer(STANDSTILL_S, resume).start()
@@ -120,9 +119,9 @@ def alone(three: Three, topic_name: str) -> str:
 
 
 def test_a_leader_that_moves_after_the_plan_and_again_after_the_guard_is_followed(
-    three: Three, port: KafkaCluster, spark: SparkSessions, tmp_path: Path, alone: str
+    three: Three, port: KafkaCluster, tmp_path: Path, alone: str
 ) -> None:
-    retentiond = Retentiond(port, spark, tmp_path, alone)
+    retentiond = Retentiond(port, tmp_path, alone)
     kafka: Any = Interrupted(port, "delete_records", lambda: three.lead(alone, 3))
     report = retentiond.cycle(before_guard=lambda: three.lead(alone, 2), kafka=kafka)
     assert deleted_up_to(report, alone) == log_start(three.kafka, alone) == 7
@@ -136,9 +135,9 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("impatient")
 def test_a_leader_that_dies_right_before_the_request_leaves_a_doubt_that_the_next_one_settles(
-    three: Three, port: KafkaCluster, spark: SparkSessions, tmp_path: Path, alone: str
+    three: Three, port: KafkaCluster, tmp_path: Path, alone: str
 ) -> None:
-    retentiond = Retentiond(port, spark, tmp_path, alone)
+    retentiond = Retentiond(port, tmp_path, alone)
     with ExitStack() as meanwhile:
         kafka: Any = Interrupted(
             port, "delete_records", lambda: meanwhile.enter_context(three.killed(1))
@@ -160,9 +159,9 @@ def test_a_leader_that_dies_right_before_the_request_leaves_a_doubt_that_the_nex
 
 @pytest.mark.usefixtures("impatient")
 def test_a_deletion_that_a_follower_lets_time_out_is_read_back_from_the_leader(
-    three: Three, port: KafkaCluster, spark: SparkSessions, tmp_path: Path, alone: str
+    three: Three, port: KafkaCluster, tmp_path: Path, alone: str
 ) -> None:
-    retentiond = Retentiond(port, spark, tmp_path, alone)
+    retentiond = Retentiond(port, tmp_path, alone)
     with three.paused(3, at_once=False) as pause:
         kafka: Any = Interrupted(port, "delete_records", pause)
         report = eventually(lambda: retentiond.cycle(kafka=kafka), lambda found: found.outcomes)
@@ -177,7 +176,7 @@ def test_a_deletion_that_a_follower_lets_time_out_is_read_back_from_the_leader(
 
 
 def test_a_group_that_read_what_an_unclean_election_lost_holds(
-    three: Three, port: KafkaCluster, spark: SparkSessions, tmp_path: Path, topic_name: str
+    three: Three, port: KafkaCluster, tmp_path: Path, topic_name: str
 ) -> None:
     """Broker 2 has four of ten records when it dies, and is elected when broker 1 does; the
     commits outlive both on broker 3."""
@@ -193,7 +192,7 @@ def test_a_group_that_read_what_an_unclean_election_lost_holds(
         eventually(lambda: three.fenced(1))
         three.node(2).start()
         three.elect_uncleanly(topic_name, 2)
-        retentiond = Retentiond(port, spark, tmp_path, topic_name)
+        retentiond = Retentiond(port, tmp_path, topic_name)
         report = eventually(retentiond.cycle, lambda found: found.plan.complete)
     assert told(report, topic_name) == Told(
         "hold", "commit_beyond_end", f"group {group} has committed 8, beyond the high watermark"
@@ -203,7 +202,7 @@ def test_a_group_that_read_what_an_unclean_election_lost_holds(
 
 
 def test_a_group_whose_records_an_unclean_election_replaced_holds_though_the_log_has_grown_past_it(
-    three: Three, port: KafkaCluster, spark: SparkSessions, tmp_path: Path, topic_name: str
+    three: Three, port: KafkaCluster, tmp_path: Path, topic_name: str
 ) -> None:
     """Broker 2 has four of ten records when it dies. It is elected when broker 1 does, and takes
     twenty more; the group has read eight records of the first log, four of which are left."""
@@ -215,7 +214,7 @@ def test_a_group_whose_records_an_unclean_election_replaced_holds_though_the_log
     eventually(lambda: three.fenced(2))
     three.driver.produce(topic_name, [three.driver.now_ms] * 6)
     three.read(group, topic_name, 8)
-    retentiond = Retentiond(port, spark, tmp_path, topic_name)
+    retentiond = Retentiond(port, tmp_path, topic_name)
     with three.killed(1):
         eventually(lambda: three.fenced(1))
         three.node(2).start()

@@ -18,7 +18,6 @@ from retentiond.kafka.interface import OffsetBound
 from retentiond.kafka.network_client import NetworkClient
 from retentiond.kafka.settings.properties import translate
 from retentiond.model import Failure, TopicPartition
-from retentiond.spark.session import SparkSessions
 from tests.contract.real import TIMEOUT_S, RealDriver
 from tests.faults.held import log_start
 from tests.support.brokers.command import configure
@@ -27,7 +26,7 @@ from tests.support.command_here import run_here
 from tests.support.tiers import OwnKafka
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark]
+pytestmark = pytest.mark.broker
 
 
 @pytest.fixture(scope="module")
@@ -76,8 +75,8 @@ class Expiring(Stage):
 
 
 @pytest.fixture
-def stage(driver: RealDriver, spark: SparkSessions, tmp_path: Path, topic_name: str) -> Expiring:
-    return Expiring(driver, spark, tmp_path, topic_name)
+def stage(driver: RealDriver, tmp_path: Path, topic_name: str) -> Expiring:
+    return Expiring(driver, tmp_path, topic_name)
 
 
 def test_a_group_whose_commits_expired_is_waited_for_until_it_is_forgotten(
@@ -102,10 +101,10 @@ def test_a_group_whose_commits_expired_is_waited_for_until_it_is_forgotten(
 
 
 def test_a_commit_that_expires_on_one_partition_holds_that_one(
-    driver: RealDriver, spark: SparkSessions, tmp_path: Path, topic_name: str
+    driver: RealDriver, tmp_path: Path, topic_name: str
 ) -> None:
     """As with a consumer that has not committed there for as long as commits are kept."""
-    stage = Expiring(driver, spark, tmp_path, topic_name, partitions=2)
+    stage = Expiring(driver, tmp_path, topic_name, partitions=2)
     stage.commit(stage.fast, 10, 10)
     stage.commit(stage.slow, 3, 3)
     stage.retentiond.cycle()

@@ -17,7 +17,6 @@ import pytest
 
 from retentiond.kafka.interface import TopicDescription
 from retentiond.model import GroupKind
-from retentiond.spark.session import SparkSessions
 from tests.contract.real import RealDriver
 from tests.faults.held import log_start
 from tests.support.brokers.command import configure
@@ -26,7 +25,7 @@ from tests.support.command_here import run_here
 from tests.support.tiers import OwnKafka
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark]
+pytestmark = pytest.mark.broker
 
 QUICK = {
     "group.min.session.timeout.ms": "500",
@@ -68,10 +67,8 @@ class Read(Stage):
     """Whose fast group has read all of it; ``more``: further topics of its policy, which are not
     there yet."""
 
-    def __init__(
-        self, driver: RealDriver, spark: SparkSessions, folder: Path, topic: str, *more: str
-    ) -> None:
-        super().__init__(driver, spark, folder, topic, *more)
+    def __init__(self, driver: RealDriver, folder: Path, topic: str, *more: str) -> None:
+        super().__init__(driver, folder, topic, *more)
         self.commit(self.fast, 10)
 
     @contextmanager
@@ -123,8 +120,8 @@ class Read(Stage):
 
 
 @pytest.fixture
-def stage(driver: RealDriver, spark: SparkSessions, tmp_path: Path, topic_name: str) -> Read:
-    return Read(driver, spark, tmp_path, topic_name)
+def stage(driver: RealDriver, tmp_path: Path, topic_name: str) -> Read:
+    return Read(driver, tmp_path, topic_name)
 
 
 @pytest.mark.parametrize("kind", CONSUMERS)
@@ -171,11 +168,11 @@ def test_a_reader_that_only_the_guards_reading_shows_is_remembered(stage: Read) 
 
 
 def test_a_reader_of_a_topic_of_which_nothing_goes_is_remembered_from_the_guards_reading(
-    driver: RealDriver, spark: SparkSessions, tmp_path: Path, topic_name: str
+    driver: RealDriver, tmp_path: Path, topic_name: str
 ) -> None:
     """The guard reads the partitions alone from which something is to go."""
     other = f"{topic_name}-other"
-    stage = Read(driver, spark, tmp_path, topic_name, other)
+    stage = Read(driver, tmp_path, topic_name, other)
     driver.create_topic(other)
     reading = stage.reading(topic=other)
     report = stage.retentiond.cycle(before_guard=reading.__enter__)
@@ -190,10 +187,10 @@ def test_a_reader_of_a_topic_of_which_nothing_goes_is_remembered_from_the_guards
 
 @pytest.mark.parametrize("kind", CONSUMERS)
 def test_a_reader_that_waits_for_a_topic_and_crashes_before_it_comes_holds_it(
-    driver: RealDriver, spark: SparkSessions, tmp_path: Path, topic_name: str, kind: GroupKind
+    driver: RealDriver, tmp_path: Path, topic_name: str, kind: GroupKind
 ) -> None:
     later = f"{topic_name}-later"
-    stage = Read(driver, spark, tmp_path, topic_name, later)
+    stage = Read(driver, tmp_path, topic_name, later)
     with stage.reading(kind, later):
         stage.retentiond.cycle()
     driver.filled_topic(later, {stage.fast: 10})

@@ -12,14 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from retentiond.spark.session import SparkSessions
 from tests.contract.real import RealDriver
 from tests.faults.held import log_start
 from tests.support.brokers.command import consumed
 from tests.support.brokers.cycles import Retentiond, Told, deleted_up_to, row_of, told
-from tests.support.brokers.gathering import HOUR_MS
+from tests.support.builders.gather_worlds import HOUR_MS
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark]
+pytestmark = pytest.mark.broker
 
 MINUTE_MS = HOUR_MS // 60
 
@@ -30,9 +29,8 @@ ANY_TIME = {"message.timestamp.after.max.ms": str(2**63 - 1), "retention.ms": "-
 class Aged:
     """Topics with records of chosen ages, all of them read; they can be deleted after an hour."""
 
-    def __init__(self, driver: RealDriver, spark: SparkSessions, folder: Path, name: str) -> None:
+    def __init__(self, driver: RealDriver, folder: Path, name: str) -> None:
         self._driver = driver
-        self._spark = spark
         self._folder = folder
         self._name = name
         self.topics: list[str] = []
@@ -49,15 +47,15 @@ class Aged:
 
     def retentiond(self) -> Retentiond:
         hour = [consumed(topic) | {"retention.commitoffset.ms": HOUR_MS} for topic in self.topics]
-        return Retentiond(self._driver.kafka, self._spark, self._folder, *hour)
+        return Retentiond(self._driver.kafka, self._folder, *hour)
 
     def log_start(self, topic: str) -> int:
         return log_start(self._driver.broker, topic)
 
 
 @pytest.fixture
-def aged(driver: RealDriver, spark: SparkSessions, tmp_path: Path, topic_name: str) -> Aged:
-    return Aged(driver, spark, tmp_path, topic_name)
+def aged(driver: RealDriver, tmp_path: Path, topic_name: str) -> Aged:
+    return Aged(driver, tmp_path, topic_name)
 
 
 def test_no_record_is_deleted_behind_the_first_one_that_says_it_is_young(aged: Aged) -> None:

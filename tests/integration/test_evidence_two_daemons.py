@@ -1,12 +1,8 @@
-"""Two with state directories of their own on one cluster: neither knows of the other.
-
-None plans on Spark: this is about two guards and their requests.
-"""
+"""Two with state directories of their own on one cluster: neither knows of the other."""
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -24,14 +20,7 @@ from retentiond.tell.report import CycleReport
 from tests.contract.real import TIMEOUT_S, RealDriver
 from tests.faults.held import Held, log_start
 from tests.support.brokers.command import configure
-from tests.support.brokers.cycles import (
-    NO_SPARK,
-    Retentiond,
-    Told,
-    deleted_up_to,
-    planned_by_the_oracle,
-    told,
-)
+from tests.support.brokers.cycles import Retentiond, Told, deleted_up_to, told
 from tests.support.brokers.gathering import Interrupted
 
 pytestmark = pytest.mark.broker
@@ -43,10 +32,9 @@ DELETIONS = 4
 
 
 @pytest.fixture
-def topic(driver: RealDriver, topic_name: str) -> Iterator[str]:
+def topic(driver: RealDriver, topic_name: str) -> str:
     """With ten records, of which seven are read."""
-    with planned_by_the_oracle():
-        yield driver.filled_topic(topic_name, {f"readers-of-{topic_name}": 7})
+    return driver.filled_topic(topic_name, {f"readers-of-{topic_name}": 7})
 
 
 def outcomes(deletions: list[DeletionRecord]) -> list[tuple[int | None, Outcome | None]]:
@@ -56,9 +44,7 @@ def outcomes(deletions: list[DeletionRecord]) -> list[tuple[int | None, Outcome 
 def test_what_another_one_has_just_deleted_is_not_deleted_again(
     driver: RealDriver, tmp_path: Path, topic: str
 ) -> None:
-    one, other = (
-        Retentiond(driver.kafka, NO_SPARK, tmp_path / at, topic) for at in ("one", "other")
-    )
+    one, other = (Retentiond(driver.kafka, tmp_path / at, topic) for at in ("one", "other"))
     report = one.cycle(before_guard=other.cycle)
     assert told(report, topic) == Told(
         "hold", "evidence_changed", "the log start offset is already 7"
@@ -80,7 +66,7 @@ def test_two_that_ask_for_the_same_at_the_same_time_are_both_right(
     with closing(RealDriver(driver.broker)) as second, ThreadPoolExecutor(2) as both:
         clients = (driver.kafka, second.kafka)
         pair = [
-            Retentiond(client, NO_SPARK, tmp_path / name, topic)
+            Retentiond(client, tmp_path / name, topic)
             for name, client in zip(("one", "other"), clients, strict=True)
         ]
         reports = list(both.map(cycle, pair, clients))

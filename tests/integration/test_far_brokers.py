@@ -19,7 +19,7 @@ from retentiond.kafka.settings.properties import translate
 from retentiond.model import TopicPartition
 from tests.contract.real import RealDriver
 from tests.support.brokers.command import consumed
-from tests.support.brokers.cycles import NO_SPARK, Retentiond, planned_by_the_oracle
+from tests.support.brokers.cycles import Retentiond
 from tests.support.brokers.secured import KAFKAS_MODULES, PASSWORD, USER, Section
 from tests.support.certificates import Authority
 
@@ -102,11 +102,8 @@ def test_a_cycle_deletes_with_evidence_that_is_young_enough(
     far: FarKafka, topic: str, tmp_path: Path
 ) -> None:
     entry = consumed(topic) | {"retention.commitoffset.ms": HOUR_MS}
-    with (
-        planned_by_the_oracle(),
-        closing(KafkaCluster(translate(far.section), lambda *_: None)) as kafka,
-    ):
-        report = Retentiond(kafka, NO_SPARK, tmp_path, entry).cycle()
+    with closing(KafkaCluster(translate(far.section), lambda *_: None)) as kafka:
+        report = Retentiond(kafka, tmp_path, entry).cycle()
 
     assert (report.result, report.records_deleted) == ("ok", 4)
     assert 0 < max(report.evidence_ages_s) < MAX_EVIDENCE_AGE_S

@@ -10,14 +10,11 @@ from typing import Any
 import pytest
 
 from tests.contract.real import RealDriver
-from tests.faults.held import log_start
+from tests.faults.held import Held, log_start
 from tests.support.brokers.command import Process, configure, matching, write
 from tests.support.waiting import eventually
 
-pytestmark = [
-    pytest.mark.broker,
-    pytest.mark.thorough("a process with a Spark of its own"),
-]
+pytestmark = [pytest.mark.broker, pytest.mark.thorough("a daemon with many reloads")]
 
 PREFIX = f"fences-{uuid.uuid4().hex[:8]}-"
 
@@ -55,7 +52,7 @@ def test_a_fenced_file_that_can_not_be_used_holds_its_topics_and_nothing_else(
     )
     pay, good = tmp_path / "pay.yaml", {"owner": "payments", "topics": [entry]}
 
-    with Process("run", cwd=tmp_path) as daemon:
+    with Held("nowhere", "run", cwd=tmp_path) as daemon:
         (told,) = daemon.await_events("retentiond.policy_unreadable")
         assert (told["file"], told["owner"]) == ("pay.yaml", "")
         deleted_up_to(driver, ORDERS, 2)

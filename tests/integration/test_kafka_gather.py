@@ -16,15 +16,9 @@ from retentiond.kafka.interface import OffsetBound
 from retentiond.model import Failure, GroupKind, TopicPartition
 from retentiond.snapshot import PartitionReading
 from tests.contract.real import RealDriver
-from tests.support.brokers.gathering import (
-    HOUR_MS,
-    commits,
-    groups,
-    partitions,
-    policy,
-    snapshot,
-)
+from tests.support.brokers.gathering import policy, snapshot
 from tests.support.brokers.three import OFFSETS_TOPIC
+from tests.support.builders.gather_worlds import HOUR_MS, commits, groups, partitions
 from tests.support.tiers import OwnKafka
 from tests.support.waiting import eventually
 

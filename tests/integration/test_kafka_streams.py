@@ -1,4 +1,5 @@
-"""A streams group on a real broker: it counts like every other reader."""
+"""A streams group on a real broker: what it reads, and restores its state from. That it bounds what
+it reads like any other is test_releases.py's."""
 
 from __future__ import annotations
 
@@ -8,67 +9,27 @@ import pytest
 from confluent_kafka import Producer
 
 from devkit.embedded import EmbeddedKafka
-from retentiond.decide.plan import decide
-from retentiond.kafka.interface import GroupMembers, OffsetBound
-from retentiond.model import GroupKind, Reason, TopicPartition, Verdict
-from retentiond.snapshot import Snapshot
-from retentiond.spark.session import SparkSessions
+from retentiond.kafka.interface import OffsetBound
+from retentiond.model import Reason, TopicPartition, Verdict
 from retentiond.tell.first_look.look import FirstLook
 from retentiond.tell.first_look.starting_config import Origin, starting_config
 from retentiond.tell.first_look.unseen_readers import unseen_readers
 from tests.contract.real import RealDriver
+from tests.faults.plain_plan import decide
 from tests.support.brokers.cycles import Retentiond, told
 from tests.support.brokers.examined import about, examined
-from tests.support.brokers.gathering import HOUR_MS, commits, groups, policy, snapshot
+from tests.support.brokers.gathering import policy, snapshot
 from tests.support.brokers.java_clients import copying, keeping_a_table
+from tests.support.builders.gather_worlds import HOUR_MS, commits, groups
 from tests.support.builders.reports import report
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark, pytest.mark.thorough("Java clients")]
-
-
-def test_a_streams_group_bounds_what_it_reads_like_any_other(
-    kafka: EmbeddedKafka,
-    driver: RealDriver,
-    spark: SparkSessions,
-    topic_name: str,
-    tmp_path: Path,
-) -> None:
-    copy = f"{topic_name}-copy"
-    driver.create_topic(topic_name, partitions=2)
-    driver.create_topic(copy)
-    driver.produce(topic_name, [driver.now_ms - 2 * HOUR_MS] * 7)
-    config = policy(topic_name)
-
-    def taken() -> Snapshot:
-        return snapshot(driver.kafka, config)
-
-    with copying(kafka, topic_name, topic_name, copy, tmp_path):
-        eventually(
-            lambda: commits(taken()).get((topic_name, TopicPartition(topic_name, 0))),
-            lambda offset: offset == 7,
-        )
-        reading = groups(taken())[topic_name]
-        assert (reading.kind, reading.failure) == (GroupKind.STREAMS, None)
-        members = driver.kafka.members(
-            [group for group in driver.kafka.list_groups() if group.group_id == topic_name]
-        )
-        assert members == {topic_name: GroupMembers(frozenset({topic_name}))}
-        driver.produce(topic_name, [driver.now_ms - 2 * HOUR_MS] * 3, partition=1)
-        eventually(
-            lambda: commits(taken()).get((topic_name, TopicPartition(topic_name, 1))),
-            lambda offset: offset == 3,
-        )
-
-    first, second = decide(spark, taken())
-    assert (first.verdict, first.cutoff, first.binding_group) == (Verdict.DELETE, 7, topic_name)
-    assert (second.verdict, second.cutoff) == (Verdict.DELETE, 3)
+pytestmark = [pytest.mark.broker, pytest.mark.thorough("Java clients")]
 
 
 def test_a_streams_group_without_a_commit_holds_what_its_topology_reads(
     kafka: EmbeddedKafka,
     driver: RealDriver,
-    spark: SparkSessions,
     topic_name: str,
     tmp_path: Path,
 ) -> None:
@@ -84,7 +45,7 @@ def test_a_streams_group_without_a_commit_holds_what_its_topology_reads(
     # It ended before there was anything to read, and what it reads is still its topology.
     driver.produce(topic_name, [driver.now_ms - 2 * HOUR_MS] * 4)
 
-    (row,) = decide(spark, snapshot(driver.kafka, config))
+    (row,) = decide(None, snapshot(driver.kafka, config))
 
     assert (row.verdict, row.reason) == (Verdict.HOLD, Reason.GROUP_WITHOUT_COMMIT)
     assert row.binding_group == topic_name
@@ -96,14 +57,13 @@ ENTRIES = 20
 def test_a_changelog_that_is_a_source_is_not_deleted_from_and_restores_every_entry(
     kafka: EmbeddedKafka,
     driver: RealDriver,
-    spark: SparkSessions,
     topic_name: str,
     tmp_path: Path,
 ) -> None:
     """The table's changelog is its source, whose cleanup.policy is delete."""
     driver.create_topic(topic_name)
     fill(kafka, topic_name)
-    retentiond = Retentiond(driver.kafka, spark, tmp_path, topic_name)
+    retentiond = Retentiond(driver.kafka, tmp_path, topic_name)
     with keeping_a_table(kafka, topic_name, topic_name, tmp_path / "first", "streams") as entries:
         eventually(entries, lambda found: found == ENTRIES)
         eventually(
@@ -142,7 +102,6 @@ def fill(kafka: EmbeddedKafka, topic: str) -> None:
 def test_a_classic_java_application_is_known_and_its_source_left_disabled(
     kafka: EmbeddedKafka,
     driver: RealDriver,
-    spark: SparkSessions,
     topic_name: str,
     tmp_path: Path,
 ) -> None:
@@ -160,7 +119,7 @@ def test_a_classic_java_application_is_known_and_its_source_left_disabled(
     unseen = unseen_readers(driver.kafka.topic_names(), taken.groups)
     origin = Origin(taken.cluster_id, {"bootstrap.servers": "localhost:9092"}, (), "now")
     readers = {topic_name: [topic_name]}
-    look = FirstLook(report(decide(spark, taken)), HOUR_MS, unseen, readers)
+    look = FirstLook(report(decide(None, taken)), HOUR_MS, unseen, readers)
     written = starting_config(look, origin)
     assert f"  # Not enabled: {looks_like_it}" in written
     assert "enable: true" not in written

@@ -22,15 +22,9 @@ from retentiond.kafka.interface import DeleteFailure, OffsetBound, RequestResult
 from retentiond.model import Commit, Failure, TopicPartition
 from retentiond.snapshot import Snapshot
 from tests.contract.real import connect
-from tests.support.brokers.gathering import (
-    Interrupted,
-    commits,
-    groups,
-    partitions,
-    policy,
-    snapshot,
-)
+from tests.support.brokers.gathering import Interrupted, policy, snapshot
 from tests.support.brokers.three import OFFSETS_TOPIC, Three
+from tests.support.builders.gather_worlds import commits, groups, partitions
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.broker, pytest.mark.thorough("proofs of third parties")]

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from retentiond.tell.report import CycleReport
 from tests.contract.real import RealDriver
-from tests.support.brokers.cycles import (
-    NO_SPARK,
-    Retentiond,
-    deleted_up_to,
-    planned_by_the_oracle,
-)
+from tests.support.brokers.cycles import Retentiond, deleted_up_to
 
 pytestmark = pytest.mark.broker
 
 
 @pytest.fixture
-def busy(driver: RealDriver, topic_name: str) -> Iterator[list[str]]:
+def busy(driver: RealDriver, topic_name: str) -> list[str]:
     """Three topics, and one group that keeps up with all of them."""
     topics = [f"{topic_name}-{letter}" for letter in "abc"]
     for topic in topics:
         driver.create_topic(topic)
-    with planned_by_the_oracle():
-        yield topics
+    return topics
 
 
 def read_on(driver: RealDriver, topics: list[str], end: int) -> None:
@@ -43,9 +36,7 @@ def test_every_busy_topic_has_its_turn_under_a_limit_of_one_partition(
     driver: RealDriver, tmp_path: Path, busy: list[str]
 ) -> None:
     """A `Retentiond` opens its state again for each cycle, as a restart does."""
-    retentiond = Retentiond(
-        driver.kafka, NO_SPARK, tmp_path, *busy, limits={"partitions_per_cycle": 1}
-    )
+    retentiond = Retentiond(driver.kafka, tmp_path, *busy, limits={"partitions_per_cycle": 1})
     turns = []
     for cycle in range(1, 5):
         read_on(driver, busy, 2 * cycle)

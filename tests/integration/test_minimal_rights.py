@@ -17,7 +17,6 @@ from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, R
 from devkit.embedded import tools
 from retentiond.kafka.remedies import DESCRIBE_READ_TOPICS
 from retentiond.model import GroupKind, Outcome
-from retentiond.spark.session import SparkSessions
 from retentiond.tools.delete_records.bounds import Bounds, every_partition, work_out
 from tests.support.brokers.cycles import Stage, deleted_up_to
 from tests.support.brokers.guarded import (
@@ -30,7 +29,7 @@ from tests.support.brokers.guarded import (
     rule,
 )
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark]
+pytestmark = pytest.mark.broker
 
 TOOL = "org.apache.kafka.tools.AclCommand"
 
@@ -40,8 +39,8 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "security.md"
 class Limited(Stage):
     """Seven of whose records its slow group has read, with the rights that are documented."""
 
-    def __init__(self, guarded: Guarded, spark: SparkSessions, topic: str, folder: Path) -> None:
-        super().__init__(guarded.driver, spark, folder, topic, kafka=guarded.port)
+    def __init__(self, guarded: Guarded, topic: str, folder: Path) -> None:
+        super().__init__(guarded.driver, folder, topic, kafka=guarded.port)
         self.commit(self.slow, 7)
         self.guarded = guarded
         managed = (ResourceType.TOPIC, topic)
@@ -60,10 +59,8 @@ class Limited(Stage):
 
 
 @pytest.fixture
-def stage(
-    guarded: Guarded, spark: SparkSessions, topic_name: str, tmp_path: Path
-) -> Iterator[Limited]:
-    made = Limited(guarded, spark, topic_name, tmp_path)
+def stage(guarded: Guarded, topic_name: str, tmp_path: Path) -> Iterator[Limited]:
+    made = Limited(guarded, topic_name, tmp_path)
     yield made
     guarded.driver.delete_group(made.slow)
 

@@ -18,7 +18,7 @@ from tests.support.brokers.command import Document, Done, configure, consumed
 from tests.support.command_here import run_here
 from tests.support.tiers import OwnKafka
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark]
+pytestmark = pytest.mark.broker
 
 TWO_DAYS_MS = 2 * 24 * 3_600_000
 

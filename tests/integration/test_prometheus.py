@@ -8,23 +8,21 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from tests.contract.real import RealDriver
+from tests.faults.held import Held
 from tests.support.brokers.command import Process, configure, write
 from tests.support.dashboard import choices, everything_chosen, marks, queries
 from tests.support.prometheus import DEPLOYED, Prometheus, running_prometheus, tool
 from tests.support.tiers import OwnKafka
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark]
+pytestmark = pytest.mark.broker
 
 HOUR_MS = 3_600_000
 
 SLOW_S = 120
 """How long a busy machine may take to show what a cycle and a scrape have found."""
-
-Series = dict[tuple[str, str], float]
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +83,7 @@ def daemon(
         schedule={"interval": "2s"},
         metrics={"cluster": "tests", "partitions": False},
     )
-    with Process("run", cwd=folder) as daemon:
+    with Held("nowhere", "run", cwd=folder) as daemon:
         daemon.await_events("retentiond.cycle")
         driver.delete_group("leaver")
         yield daemon
@@ -97,16 +95,6 @@ def prometheus(daemon: Process, tmp_path_factory: pytest.TempPathFactory) -> Ite
     folder = tmp_path_factory.mktemp("prometheus")
     with running_prometheus(folder, f"127.0.0.1:{started['port']}") as prometheus:
         yield prometheus
-
-
-def shown(daemon: Process, metric: str) -> Series:
-    """The values of a metric by group and topic."""
-    return {
-        (sample.labels["group"], sample.labels["topic"]): sample.value
-        for family in text_string_to_metric_families(daemon.get("/metrics").text)
-        for sample in family.samples
-        if sample.name == metric
-    }
 
 
 def test_promtool_s_linter_accepts_what_is_served(daemon: Process) -> None:
@@ -124,37 +112,6 @@ def test_promtool_s_linter_accepts_what_is_served(daemon: Process) -> None:
     assert 'retentiond_forced_retention_seconds{topic="late"} 10800.0' in text
     assert 'retentiond_group_last_commit_timestamp_seconds{group="billing"}' in text
     assert 'retentiond_group_live{group="billing"} 0.0' in text
-
-
-def margins(daemon: Process) -> Series:
-    return shown(daemon, "retentiond_forced_retention_margin_seconds")
-
-
-def test_the_margin_is_what_is_left_until_kafka_deletes_what_is_unread(daemon: Process) -> None:
-    found = eventually(
-        lambda: margins(daemon),
-        lambda found: found.get(("billing", "late"), 0) > 0.5 * 3600 * 0.9,
-        timeout_s=SLOW_S,
-    )
-    assert found.keys() == {
-        ("billing", "orders"),
-        ("search", "orders"),
-        ("billing", "late"),
-        ("billing", "lost"),
-    }
-    assert 0.5 * 3600 * 0.9 < found["billing", "late"] <= 0.5 * 3600
-    assert 24 * 3600 * 0.9 < found["billing", "orders"] <= 24 * 3600
-    assert 24 * 3600 * 0.9 < found["search", "orders"] <= 24 * 3600
-    assert found["billing", "lost"] < 0
-
-
-def test_what_one_group_keeps_is_counted_up_to_the_next_group(daemon: Process) -> None:
-    found = eventually(
-        lambda: shown(daemon, "retentiond_binding_group_lag_records"), timeout_s=SLOW_S
-    )
-    assert found["billing", "orders"] == 3
-    assert found["billing", "late"] == 10
-    assert ("search", "orders") not in found
 
 
 def test_an_alert_fires_where_unread_records_are_lost(prometheus: Prometheus) -> None:
@@ -219,16 +176,3 @@ def test_every_variable_of_the_dashboard_has_a_choice(
         return set(prometheus.get(f"label/{label}/values", **{"match[]": everything_chosen(of)}))
 
     assert eventually(found, timeout_s=SLOW_S) >= wanted
-
-
-def test_a_group_that_has_read_everything_has_no_margin_and_keeps_nothing(
-    daemon: Process, driver: RealDriver
-) -> None:
-    """The last test here: it changes what the others look at."""
-    driver.commit("billing", {("late", 0): 10})
-    eventually(lambda: ("billing", "late") not in margins(daemon), timeout_s=SLOW_S)
-    assert ("billing", "late") not in {
-        key
-        for key, kept in shown(daemon, "retentiond_binding_group_lag_records").items()
-        if kept > 0
-    }

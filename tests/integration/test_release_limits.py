@@ -12,12 +12,11 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from devkit.embedded import EmbeddedKafka
 from retentiond.model import Failure, TopicPartition
-from retentiond.spark.session import SparkSessions
 from retentiond.tools.doctor.finding import Level
 from tests.contract.real import TIMEOUT_S, RealDriver
 from tests.support.brokers.cycles import Retentiond, told
 from tests.support.brokers.examined import bad, examined
-from tests.support.brokers.gathering import HOUR_MS
+from tests.support.builders.gather_worlds import HOUR_MS
 from tests.support.releases import OLDEST
 from tests.support.tiers import OwnKafka
 from tests.support.waiting import eventually
@@ -65,9 +64,8 @@ def test_records_that_the_broker_does_not_unpack_name_the_limit_that_is_too_low(
     assert "raise max.decompressed.message.bytes" in refused.message
 
 
-@pytest.mark.spark
 def test_topics_without_an_id_are_held_and_say_what_gives_them_one(
-    own_kafka: OwnKafka, spark: SparkSessions, tmp_path: Path
+    own_kafka: OwnKafka, tmp_path: Path
 ) -> None:
     """Kafka gives none while the brokers speak with each other as before 2.8."""
     before = {"inter.broker.protocol.version": "2.7"}
@@ -78,7 +76,7 @@ def test_topics_without_an_id_are_held_and_say_what_gives_them_one(
         driver.create_topic("orders", partitions=2)
         driver.produce("orders", [driver.now_ms] * 3)
         driver.commit("billing", {("orders", 0): 3})
-        report = Retentiond(driver.kafka, spark, tmp_path, "orders").cycle()
+        report = Retentiond(driver.kafka, tmp_path, "orders").cycle()
         found = examined(kafka.bootstrap_servers, tmp_path, ["orders"])
 
     assert [(row.partition, row.topic_id) for row in report.plan.rows] == [(0, None), (1, None)]

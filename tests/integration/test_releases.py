@@ -21,15 +21,23 @@ from devkit.embedded import EmbeddedKafka
 from retentiond.model import Commit, Failure, GroupKind
 from retentiond.spark.session import SparkSessions
 from tests.contract.real import TIMEOUT_S, RealDriver, share_consumer
-from tests.faults.held import log_start
-from tests.support.brokers.command import Process, configure, write
+from tests.faults.held import Held, log_start
+from tests.support.brokers.command import configure, write
 from tests.support.brokers.cycles import Retentiond, deleted_up_to, told
 from tests.support.brokers.java_clients import consuming, copying
 from tests.support.command_here import run_here
-from tests.support.releases import COUNTS, EARLY_CONSUMER_GROUPS, OLDEST, TESTED, Release, chosen
+from tests.support.releases import (
+    COUNTS,
+    EARLY_CONSUMER_GROUPS,
+    NEWEST,
+    OLDEST,
+    TESTED,
+    Release,
+    chosen,
+)
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark]
+pytestmark = pytest.mark.broker
 
 RECORDS = 10
 
@@ -47,9 +55,14 @@ KINDS = [
 ]
 
 COMMANDS = (OLDEST,) if chosen() == TESTED else chosen()
-"""The commands have tests of their own on the newest release."""
+"""These commands have tests of their own on the newest release."""
 
 on_commands = pytest.mark.parametrize("release", COMMANDS, indirect=True, ids=str)
+
+on_looks = pytest.mark.parametrize(
+    "release", (NEWEST, OLDEST) if chosen() == TESTED else chosen(), indirect=True, ids=str
+)
+"""What they say is held to a fake cluster (tests/unit/cli)."""
 
 
 @pytest.fixture
@@ -66,22 +79,21 @@ def read_topic(driver: RealDriver, topic_name: str) -> Iterator[str]:
     driver.delete_group(topic_name)
 
 
+@pytest.mark.spark
 def test_the_main_job(
     driver: RealDriver, spark: SparkSessions, read_topic: str, tmp_path: Path
 ) -> None:
-    report = Retentiond(driver.kafka, spark, tmp_path, read_topic).cycle()
+    report = Retentiond(driver.kafka, tmp_path, read_topic, spark=spark).cycle()
 
     assert (report.result, report.plan.problems) == ("ok", ())
     assert deleted_up_to(report, read_topic) == log_start(driver.broker, read_topic) == COMMITTED
 
 
 @pytest.fixture
-def retentiond(
-    driver: RealDriver, spark: SparkSessions, topic_name: str, tmp_path: Path
-) -> Retentiond:
+def retentiond(driver: RealDriver, topic_name: str, tmp_path: Path) -> Retentiond:
     """At work on a topic that is empty."""
     driver.create_topic(topic_name)
-    return Retentiond(driver.kafka, spark, tmp_path, topic_name)
+    return Retentiond(driver.kafka, tmp_path, topic_name)
 
 
 @pytest.mark.parametrize(("release", "kind"), KINDS, indirect=["release"], ids=str)
@@ -198,13 +210,22 @@ def _streams(driver: RealDriver, retentiond: Retentiond, topic: str) -> None:
     assert deleted_up_to(report, topic) == log_start(driver.broker, topic) == COMMITTED
 
 
-@on_commands
-def test_the_first_look(driver: RealDriver, read_topic: str, tmp_path: Path) -> None:
+@on_looks
+def test_the_first_look_and_a_plan_with_the_configuration_that_it_writes(
+    driver: RealDriver, read_topic: str, tmp_path: Path
+) -> None:
     servers = driver.broker.bootstrap_servers
-    done = run_here("plan", "--bootstrap-server", servers, "--output", "json", cwd=tmp_path)
+    look = ("--consumed-retention", "1ms", "--write-config", "retentiond.yaml")
+    looks = run_here("plan", "--bootstrap-server", servers, *look, "--output", "json", cwd=tmp_path)
+    plans = run_here("plan", "--output", "json", cwd=tmp_path)
 
-    assert (done.code, done.err) == (0, "")
-    assert read_topic in done.out
+    for done in (looks, plans):
+        assert (done.code, done.err) == (0, "")
+        (row,) = (each for each in done.plan["partitions"] if each["topic"] == read_topic)
+        assert (row["verdict"], row["cutoff"], row["records"]) == ("delete", COMMITTED, COMMITTED)
+    (topic,) = (each for each in looks.plan["topics"] if each["topic"] == read_topic)
+    assert topic["size_bytes"] > 0
+    assert log_start(driver.broker, read_topic) == 0
 
 
 @pytest.fixture
@@ -212,7 +233,7 @@ def config(driver: RealDriver, read_topic: str, tmp_path: Path) -> Path:
     return configure(tmp_path, driver.broker.bootstrap_servers, read_topic, dry_run=False)
 
 
-@on_commands
+@on_looks
 def test_explain(driver: RealDriver, read_topic: str, config: Path, tmp_path: Path) -> None:
     done = run_here("explain", f"{read_topic}:0", "--config", config, cwd=tmp_path)
 
@@ -269,7 +290,7 @@ def test_orphans(driver: RealDriver, read_topic: str, tmp_path: Path) -> None:
 
 @on_commands
 def test_the_daemon(driver: RealDriver, read_topic: str, config: Path, tmp_path: Path) -> None:
-    with Process("run", "--config", config, cwd=tmp_path) as daemon:
+    with Held("nowhere", "run", "--config", config, cwd=tmp_path) as daemon:
         daemon.await_events("retentiond.started")
         eventually(
             lambda: log_start(driver.broker, read_topic),

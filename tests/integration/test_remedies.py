@@ -36,12 +36,9 @@ MAIN_CLASSES = {
 KINDS = (
     GroupKind.CLASSIC,
     GroupKind.SHARE,
-    *(
-        pytest.param(kind, marks=pytest.mark.thorough("Java clients"))
-        for kind in (GroupKind.CONSUMER, GroupKind.STREAMS)
-    ),
+    pytest.param(GroupKind.STREAMS, marks=pytest.mark.thorough("Java clients")),
 )
-"""A consumer group's tool is that of a classic one; a streams group needs a client in Java."""
+"""A consumer group's tool is that of a classic one."""
 
 ADDED = 1
 """The partition that the topic gets when the group has ended."""
@@ -88,10 +85,10 @@ def read_and_end(driver: RealDriver, topic: str, kind: GroupKind, folder: Path) 
         with copying(driver.broker, topic, topic, f"{topic}-copy", folder):
             eventually(lambda: offsets(driver, topic, kind))
         return
-    if kind is not GroupKind.CLASSIC:
+    if kind is GroupKind.SHARE:
         with driver.subscribed(topic, kind, [topic]):
             pass
-    if kind is not GroupKind.SHARE:
+    else:
         driver.commit(topic, {(topic, 0): 2})
 
 
@@ -150,7 +147,6 @@ def test_an_open_transaction_is_ended_by_the_commands_of_the_remedy(
     assert last_stable() == 5, ran  # with the marker
 
 
-@pytest.mark.spark
 def test_a_negative_commit_is_told_and_reset_by_the_command_of_its_remedy(
     driver: RealDriver, topic_name: str, tmp_path: Path
 ) -> None:

@@ -19,7 +19,6 @@ from retentiond.cli.output.plan import show
 from retentiond.formatting import say_estimate
 from retentiond.kafka.interface import OffsetBound
 from retentiond.model import TopicPartition
-from retentiond.spark.session import SparkSessions
 from retentiond.tell.figures.answers import TopicAnswer
 from retentiond.tell.report import CycleReport
 from retentiond.tools.delete_records.bounds import Bounds, every_partition, work_out
@@ -32,7 +31,7 @@ from tests.support.builders.page_visitor import Visitor
 from tests.support.tiers import OwnKafka
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.broker, pytest.mark.spark]
+pytestmark = pytest.mark.broker
 
 HOUR_MS = 3_600_000
 
@@ -93,7 +92,6 @@ def entry(topic: str, ms: int = HOUR_MS) -> dict[str, object]:
 @pytest.mark.parametrize("end_is_young", [False, True], ids=["old-end", "young-end"])
 def test_young_records_in_remote_storage_stay_though_deleted_ones_hide_them(
     driver: RealDriver,
-    spark: SparkSessions,
     tmp_path: Path,
     topic_name: str,
     end_is_young: bool,
@@ -114,7 +112,7 @@ def test_young_records_in_remote_storage_stay_though_deleted_ones_hide_them(
     (by_hand,) = work_out(driver.kafka, every_partition(driver.kafka, [topic_name]), an_hour_ago)
     assert by_hand.cutoff is None or by_hand.cutoff <= len(first) + 5
 
-    retentiond = Retentiond(driver.kafka, spark, tmp_path, entry(topic_name))
+    retentiond = Retentiond(driver.kafka, tmp_path, entry(topic_name))
     for _ in range(3):
         retentiond.cycle()
     young = 1 + 2 * end_is_young
@@ -123,7 +121,7 @@ def test_young_records_in_remote_storage_stay_though_deleted_ones_hide_them(
 
 
 def test_a_tiered_topic_without_such_records_is_deleted_from_up_to_the_first_young_one(
-    driver: RealDriver, spark: SparkSessions, tmp_path: Path, topic_name: str
+    driver: RealDriver, tmp_path: Path, topic_name: str
 ) -> None:
     """Of five segments four are in remote storage alone; an hour lies between two records."""
     driver.create_topic(topic_name, config=TIERED)
@@ -131,14 +129,14 @@ def test_a_tiered_topic_without_such_records_is_deleted_from_up_to_the_first_you
     produce(driver, topic_name, ages)
     driver.commit(f"readers-of-{topic_name}", {(topic_name, 0): len(ages)})
     eventually(lambda: local_start(driver, topic_name), lambda start: start == 4 * A_SEGMENT)
-    retentiond = Retentiond(driver.kafka, spark, tmp_path, entry(topic_name, 61 * HOUR_MS // 2))
+    retentiond = Retentiond(driver.kafka, tmp_path, entry(topic_name, 61 * HOUR_MS // 2))
     report = retentiond.cycle()
     assert deleted_up_to(report, topic_name) == 20  # in remote storage
     row = row_of(report, topic_name)
     assert row.predicted_bytes == 0  # nothing of it is on the disk
     assert row.predicted_remote_bytes is not None
     assert 0.9 < row.predicted_remote_bytes / (20 * RECORD_BYTES) < 1.1
-    retentiond = Retentiond(driver.kafka, spark, tmp_path / "2", entry(topic_name, HOUR_MS // 2))
+    retentiond = Retentiond(driver.kafka, tmp_path / "2", entry(topic_name, HOUR_MS // 2))
     eventually(
         lambda: deleted_up_to(retentiond.cycle(), topic_name), lambda cutoff: cutoff == len(ages)
     )  # all of what is remote, in some steps, and then of what is local
@@ -146,7 +144,6 @@ def test_a_tiered_topic_without_such_records_is_deleted_from_up_to_the_first_you
 
 def test_local_and_remote_bytes_are_told_apart_also_where_all_is_remote(
     driver: RealDriver,
-    spark: SparkSessions,
     tmp_path: Path,
     topic_name: str,
     capsys: pytest.CaptureFixture[str],
@@ -156,7 +153,7 @@ def test_local_and_remote_bytes_are_told_apart_also_where_all_is_remote(
     produce(driver, topic_name, [OLD_MS] * (2 * A_SEGMENT + 5))
     driver.commit(f"readers-of-{topic_name}", {(topic_name, 0): 2 * A_SEGMENT + 5})
     eventually(lambda: local_start(driver, topic_name), lambda start: start == 2 * A_SEGMENT)
-    retentiond = Retentiond(driver.kafka, spark, tmp_path, entry(topic_name), dry_run=True)
+    retentiond = Retentiond(driver.kafka, tmp_path, entry(topic_name), dry_run=True)
     topic = only_topic(retentiond.cycle())
     assert topic.size.local == driver.broker.disk_bytes(topic_name) > 0
     assert_about(topic.size.remote, driver.broker.remote_segments(topic_name).values())
@@ -199,7 +196,7 @@ def assert_about(estimate: int | None, segments: Collection[int]) -> None:
 
 
 def test_more_tiered_partitions_than_a_broker_can_look_up_at_once_are_all_looked_up(
-    driver: RealDriver, spark: SparkSessions, tmp_path: Path, topic_name: str
+    driver: RealDriver, tmp_path: Path, topic_name: str
 ) -> None:
     partitions = 16
     driver.create_topic(topic_name, partitions, TIERED | {"segment.ms": "60000"})
@@ -215,7 +212,7 @@ def test_more_tiered_partitions_than_a_broker_can_look_up_at_once_are_all_looked
         lambda starts: starts == {3},
         timeout_s=60,
     )
-    retentiond = Retentiond(driver.kafka, spark, tmp_path, entry(topic_name))
+    retentiond = Retentiond(driver.kafka, tmp_path, entry(topic_name))
     report = retentiond.cycle()
     assert {told(report, topic_name, each).verdict for each in range(partitions)} == {"delete"}
     assert {deleted_up_to(report, topic_name, each) for each in range(partitions)} == {2}

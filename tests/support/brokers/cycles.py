@@ -1,16 +1,13 @@
-"""Whole cycles on real brokers, on call: with the guard, the state on disk, and Spark."""
+"""Whole cycles on real brokers, on call: with the guard and the state on disk."""
 
 from __future__ import annotations
 
 import itertools
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
-from unittest import mock
 
-import retentiond.cycle
 from retentiond.act.delete import reconcile
 from retentiond.clock import Uptime, now_ms, uptime
 from retentiond.config import Config
@@ -19,43 +16,29 @@ from retentiond.disks.broker_disks import BrokerDisks
 from retentiond.gather.groups import LastCoordinators
 from retentiond.kafka.interface import Kafka
 from retentiond.model import DeletionOutcome, Outcome, PlanRow
-from retentiond.snapshot import Snapshot
 from retentiond.spark.session import SparkSessions
 from retentiond.state.audit_records import DeletionRecord, read_deletions
 from retentiond.state.state import open_state
 from retentiond.tell.report import CycleReport
 from tests.contract.real import RealDriver
 from tests.faults.held import log_start
-from tests.support import oracle
 from tests.support.brokers.command import Document, entries, settings
 from tests.support.waiting import eventually
 
 Clock = Callable[[], int]
 
-NO_SPARK: Any = None
-"""The session of a cycle that is `planned_by_the_oracle`."""
-
-
-def planned_by_the_oracle() -> AbstractContextManager[object]:
-    """In place of Spark, where a test is about the state that a cycle finds or leaves: the two
-    agree, which tests/property shows, and Spark takes a second for each plan."""
-
-    def decide(_spark: object, snapshot: Snapshot) -> tuple[PlanRow, ...]:
-        return tuple(oracle.plan(snapshot))
-
-    return mock.patch.object(retentiond.cycle, "decide", decide)
-
 
 class Retentiond:
     """One with a state directory of its own, which it opens again for each cycle, as after a
-    restart. ``more``: further sections of its configuration."""
+    restart. ``spark``: None where the oracle plans (`tests.faults.plain_plan`); ``more``: further
+    sections of its configuration."""
 
     def __init__(
         self,
         kafka: Kafka,
-        spark: SparkSessions,
         folder: Path,
         *topics: str | Document,
+        spark: SparkSessions | None = None,
         **more: Any,
     ) -> None:
         self.config = Config.model_validate(
@@ -67,7 +50,7 @@ class Retentiond:
             )
         )
         self._kafka = kafka
-        self._spark = spark
+        self._spark: Any = spark
         self._coordinators = LastCoordinators()
         self._disks = BrokerDisks()
 
@@ -170,7 +153,6 @@ class Stage:
     def __init__(
         self,
         driver: RealDriver,
-        spark: SparkSessions,
         folder: Path,
         topic: str,
         *topics: str | Document,
@@ -179,7 +161,7 @@ class Stage:
     ) -> None:
         self.driver, self.topic, self.folder = driver, topic, folder
         self.fast, self.slow = f"fast-{topic}", f"slow-{topic}"
-        self.retentiond = Retentiond(kafka or driver.kafka, spark, folder, topic, *topics)
+        self.retentiond = Retentiond(kafka or driver.kafka, folder, topic, *topics)
         driver.filled_topic(topic, partitions=partitions)
 
     def commit(self, group: str, *offsets: int) -> None:
