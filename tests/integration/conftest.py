@@ -13,7 +13,9 @@ from tests.contract.real import RealDriver
 from tests.faults import plain_plan
 from tests.support.brokers.deleting import Bench
 from tests.support.brokers.guarded import Guarded, guarded_kafka
-from tests.support.brokers.secured import Secured, secured_kafka
+from tests.support.brokers.secured import Secured, secured_kafka, tokens_of
+from tests.support.certificates import Authority
+from tests.support.oauth_server import OAuthServer, oauth_server
 
 
 @pytest.fixture(autouse=True)
@@ -39,10 +41,23 @@ def bench(driver: RealDriver, tmp_path: Path) -> Bench:
 
 
 @pytest.fixture(scope="session")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """Who signs the certificate of the authorization server, and nobody else's."""
+    return Authority(tmp_path_factory.mktemp("idp"))
+
+
+@pytest.fixture(scope="session")
+def server(authority: Authority) -> Iterator[OAuthServer]:
+    with oauth_server(authority.issue("idp")) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def secured(server: OAuthServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     """Shared: don't stop it, and use your own topics. ``orders`` has ten records, seven of which
     the group ``billing`` has read."""
-    with secured_kafka(tmp_path_factory.mktemp("secured")) as made:
+    tokens = tokens_of(server, tmp_path_factory.mktemp("tokens"))
+    with secured_kafka(tmp_path_factory.mktemp("secured"), tokens=tokens) as made:
         with closing(RealDriver(made.kafka, made.kafka.internal_servers)) as driver:
             driver.filled_topic("orders", {"billing": 7})
         yield made

@@ -48,23 +48,24 @@ def properties(folder: Path, mechanism: str, *trust: str) -> Path:
     return file
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_kafkas_own_tool_and_retentiond_take_the_same_file(
-    bench: Bench,
-    topic_name: str,
-    certificate: Path,
-    mechanism: str,
+    bench: Bench, topic_name: str, certificate: Path
 ) -> None:
-    name = bench.driver.filled_topic(topic_name)
-    config = properties(bench.folder, mechanism, f"ssl.truststore.location={certificate}")
+    """Records are deleted with it, and commits are read."""
+    name = bench.driver.filled_topic(topic_name, {topic_name: 7})
+    config = properties(bench.folder, "SCRAM-SHA-512", f"ssl.truststore.location={certificate}")
     with_config = ("--command-config", str(config))
     file = str(bench.file((name, 0, 3)))
     tool = ("--bootstrap-server", bench.servers, "--offset-json-file", file, *with_config)
     tools.run(bench.driver.broker.version, TOOL, *tool)
     assert bench.log_starts(name) == [3]
-    done = bench.run("--offset-json-file", bench.file((name, 0, 5)), *with_config)
-    assert (done.code, done.err) == (0, "")
-    assert bench.log_starts(name) == [5]
+    for targets, log_start in (
+        (("--offset-json-file", bench.file((name, 0, 5))), 5),
+        (("--to-committed", topic_name, "--yes"), 7),
+    ):
+        done = bench.run(*targets, *with_config)
+        assert (done.code, done.err) == (0, "")
+        assert bench.log_starts(name) == [log_start]
     assert PASSWORD not in (bench.state_dir / "audit.db").read_text(errors="replace")
 
 
@@ -82,19 +83,6 @@ def test_certificates_may_stand_in_the_properties(
     done = bench.run("--offset-json-file", file, "--command-config", config)
     assert (done.code, done.err) == (0, "")
     assert bench.log_starts(name) == [5]
-
-
-def test_commits_are_read_with_the_same_file(
-    bench: Bench,
-    topic_name: str,
-    certificate: Path,
-) -> None:
-    name = bench.driver.filled_topic(topic_name)
-    bench.driver.commit(topic_name, {(name, 0): 4})
-    config = properties(bench.folder, "SCRAM-SHA-512", f"ssl.truststore.location={certificate}")
-    done = bench.run("--to-committed", topic_name, "--yes", "--command-config", config)
-    assert (done.code, done.err) == (0, "")
-    assert bench.log_starts(name) == [4]
 
 
 def test_a_wrong_password_is_one_sentence_that_says_so_and_nothing_is_deleted(

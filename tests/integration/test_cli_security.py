@@ -16,7 +16,6 @@ from tests.support.brokers.command import Done, configure
 from tests.support.brokers.secured import (
     KAFKAS_MODULES,
     PASSWORD,
-    USER,
     WRONG_PASSWORD,
     Section,
     Secured,
@@ -134,39 +133,3 @@ def test_no_command_shows_a_password_even_where_it_debugs(
     done = desk.delete_records(section)
     assert done.code == code
     assert_silent(done, password)
-
-
-@pytest.mark.parametrize(
-    ("mistake", "path"),
-    [
-        ({"sasl.pasword": WRONG_PASSWORD}, "kafka.sasl.pasword"),
-        ({"sasl.mechanism": WRONG_PASSWORD}, "kafka.sasl.mechanism"),
-        ({"socket.timeout.ms": WRONG_PASSWORD}, "kafka.socket.timeout.ms"),
-        ({"ssl.key.password": WRONG_PASSWORD, "ssl.key.location": "/dev/null"}, "kafka"),
-    ],
-)
-def test_an_error_of_the_file_names_the_property_and_not_its_value(
-    secured: Secured, desk: Desk, mistake: Section, path: str
-) -> None:
-    section = secured.login("PLAIN") | mistake
-    desk.configure(section)
-    for arguments in (("check",), ("plan", "--debug")):
-        done = desk.run(*arguments)
-        assert_silent(done, WRONG_PASSWORD, PASSWORD)
-        if arguments == ("check",) and path == "kafka":  # no client is made offline
-            continue
-        assert done.code == 2
-        assert f"{path}: " in done.err
-
-
-def test_a_password_from_a_file_never_gets_into_what_is_told(
-    secured: Secured, desk: Desk, tmp_path: Path
-) -> None:
-    (tmp_path / "password").write_text(PASSWORD)
-    section = secured.login("SCRAM-SHA-512", "${file:password}")
-    desk.configure(section)
-    done = desk.run("plan", "--output", "json", "--debug")
-    assert done.code == 0
-    assert done.plan["partitions"][0]["topic"] == TOPIC
-    assert_silent(done, PASSWORD)
-    assert USER not in done.out

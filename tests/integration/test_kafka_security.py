@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import time
 from collections.abc import Callable
 from contextlib import closing, nullcontext
@@ -12,20 +11,16 @@ from pathlib import Path
 import pytest
 
 from retentiond.errors import KafkaUnavailable
-from retentiond.kafka import client as kafka_python_client
 from retentiond.kafka.cluster import KafkaCluster
-from retentiond.kafka.confluent import client
 from retentiond.kafka.settings.properties import translate
 from tests.support.brokers.secured import (
     MECHANISMS,
     PASSWORD,
-    USER,
     Section,
     Secured,
     shows,
 )
 from tests.support.brokers.unsafe import REFUSALS, Refusal
-from tests.support.tokens import Endpoint, serving
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.broker
@@ -100,51 +95,6 @@ def is_let_in(kafka: KafkaCluster) -> bool:
     return True
 
 
-def unsecured_token(principal: str) -> str:
-    """A JSON Web Token without a signature, as a broker accepts it that was told no issuer."""
-    parts = ({"alg": "none"}, {"sub": principal, "iat": 0, "exp": 4_000_000_000})
-    encoded = (base64.urlsafe_b64encode(json.dumps(part).encode()).decode() for part in parts)
-    return ".".join([*(part.rstrip("=") for part in encoded), ""])
-
-
-def by_token(secured: Secured, endpoint: Endpoint) -> Section:
-    prefix = "sasl.oauthbearer"
-    secrets = {
-        f"{prefix}.token.endpoint.url": endpoint.url,
-        f"{prefix}.client.id": USER,
-        f"{prefix}.client.secret": PASSWORD,
-    }
-    return secured.by_sasl("OAUTHBEARER", secrets)
-
-
-def test_one_token_endpoint_connects_both_clients(secured: Secured) -> None:
-    endpoint = Endpoint()
-    endpoint.grants(unsecured_token(USER), expires_in=3600)
-    with serving(endpoint):
-        secured.lets_in(translate(by_token(secured, endpoint)))
-
-
-def test_a_refused_token_is_one_sentence_of_both_clients(secured: Secured) -> None:
-    endpoint = Endpoint()
-    endpoint.status = 401
-    with serving(endpoint), closing(connect(by_token(secured, endpoint))) as kafka:
-        for call in (kafka.topic_names, kafka.cluster_id):
-            with pytest.raises(KafkaUnavailable) as unavailable:
-                call()
-            assert str(unavailable.value) == (
-                f"{secured.kafka.bootstrap_servers} can't be asked: the token endpoint gave no "
-                "token for it (it answered 401 Unauthorized); check "
-                "kafka.sasl.oauthbearer.client.id and kafka.sasl.oauthbearer.client.secret, and "
-                "kafka.sasl.oauthbearer.token.endpoint.url"
-            )
-
-
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka_python_client, "CONNECT_TIMEOUT_MS", 1500)
-    monkeypatch.setattr(client, "METADATA_TIMEOUT_S", 1.5)
-
-
 @pytest.fixture
 def output(
     capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
@@ -169,23 +119,6 @@ def test_no_client_shows_the_password_when_it_debugs(
     assert "Connection" in said
     assert PASSWORD not in said
     assert base64.b64encode(PASSWORD.encode()).decode().rstrip("=") not in said
-
-
-@pytest.mark.usefixtures("impatient")
-def test_a_token_endpoint_that_is_down_at_the_start_is_asked_again(
-    secured: Secured, output: Callable[[], str]
-) -> None:
-    endpoint = Endpoint()
-    with serving(endpoint):
-        endpoint.status = 503
-        endpoint.grants(unsecured_token(USER), expires_in=3600)
-        with closing(connect(by_token(secured, endpoint))) as kafka:
-            with pytest.raises(KafkaUnavailable):
-                kafka.cluster_id()
-            endpoint.status = 200
-            assert kafka.cluster_id() == secured.kafka.cluster_id
-            assert "orders" in kafka.topic_names()
-    assert PASSWORD not in output()
 
 
 def test_the_broker_lets_nobody_in_who_has_no_rights(secured: Secured, tmp_path: Path) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from confluent_kafka.admin import (
@@ -13,11 +16,12 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from devkit.embedded import EmbeddedKafka
+from devkit.embedded import EmbeddedKafka, default_version, jars
 from retentiond.kafka.cluster import KafkaCluster
 from retentiond.kafka.settings.properties import ClientSettings
 from tests.support.brokers.guarded import AUTHORIZER, ENOUGH
 from tests.support.certificates import Authority, Issued
+from tests.support.oauth_server import AUDIENCE, ISSUER, OAuthServer
 
 PASSWORD = "correct horse battery staple"
 
@@ -32,6 +36,14 @@ KAFKAS_MODULES = "org.apache.kafka.common.security"
 LISTENERS = {"TLS": "SSL", "MTLS": "SSL", "EXPIRED": "SSL", "ELSEWHERE": "SSL"}
 """Beside CLIENT, which asks for a login by any of the mechanisms in TLS. MTLS asks for a
 certificate of the client; EXPIRED and ELSEWHERE show one that no client should accept."""
+
+CHECKER = Path(__file__).parents[1] / "java" / "MskTokens.java"
+
+VALIDATOR = f"{KAFKAS_MODULES}.oauthbearer.OAuthBearerValidatorCallbackHandler"
+
+AWS_KEY = {"id": "AKIDEXAMPLE", "secret": "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"}
+
+REGION = "eu-west-1"
 
 Section = dict[str, str]
 
@@ -62,6 +74,8 @@ class Secured:
 
     def by_sasl(self, mechanism: str, secrets: Mapping[str, str], **more: object) -> Section:
         servers = self.kafka.bootstrap_servers
+        if mechanism == "AWS_MSK_IAM":
+            servers = self.kafka.servers_of("MSK")
         sasl = {"sasl.mechanism": mechanism, **secrets}
         return self._section(servers, "SASL_SSL", {**sasl, **_dotted(more)})
 
@@ -116,13 +130,61 @@ def _logins() -> Section:
     return {f"{client}.sasl.enabled.mechanisms": ",".join([*MECHANISMS, "OAUTHBEARER"]), **modules}
 
 
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """How a broker checks them: its properties and Java's, and classes and listeners for that."""
+
+    config: Mapping[str, str] = field(default_factory=dict)
+    java_options: Sequence[str] = ()
+    classes: Path | None = None
+    listeners: Mapping[str, str] = field(default_factory=dict)
+
+
+def tokens_of(server: OAuthServer, folder: Path) -> Tokens:
+    """CLIENT takes those of that server, for itself, and a connection ends with its token. MSK,
+    where Java has a compiler, takes Amazon's: the checker is ours, what signs is Amazon's own."""
+    keys = folder / "keys.json"
+    keys.write_text(server.keys)
+    handler = "oauthbearer.sasl.server.callback.handler.class"
+    config = {
+        f"listener.name.client.{handler}": VALIDATOR,
+        "sasl.oauthbearer.jwks.endpoint.url": keys.as_uri(),
+        "sasl.oauthbearer.expected.issuer": ISSUER,
+        "sasl.oauthbearer.expected.audience": AUDIENCE,
+        "listener.name.client.oauthbearer.connections.max.reauth.ms": "3600000",
+    }
+    allowed = {"urls": keys.as_uri(), "files": str(keys)}
+    options = [
+        f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.{what}={each}"
+        for what, each in allowed.items()
+    ]
+    compiler = shutil.which("javac")
+    if compiler is None:
+        return Tokens(config, options)
+    classpath = jars.classpath(default_version(), "broker")
+    subprocess.run([compiler, "-cp", classpath, "-d", folder, CHECKER], check=True)
+    known = {**AWS_KEY, "region": REGION, "principal": USER}
+    return Tokens(
+        {
+            **config,
+            f"listener.name.msk.{handler}": CHECKER.stem,
+            "listener.name.msk.sasl.enabled.mechanisms": "OAUTHBEARER",
+            "listener.name.msk.oauthbearer.sasl.jaas.config": _logins()[
+                "listener.name.client.oauthbearer.sasl.jaas.config"
+            ],
+        },
+        [*options, *(f"-Dmsk.{name}={value}" for name, value in known.items())],
+        folder,
+        {"MSK": "SASL_SSL"},
+    )
+
+
+NO_TOKENS = Tokens()
+
+
 @contextmanager
 def secured_kafka(
-    folder: Path,
-    more: Mapping[str, str] | None = None,
-    *,
-    java_options: Sequence[str] = (),
-    further_classes: Path | None = None,
+    folder: Path, more: Mapping[str, str] | None = None, tokens: Tokens = NO_TOKENS
 ) -> Iterator[Secured]:
     """``more``: properties of the broker."""
     ours, other = Authority(folder / "ours"), Authority(folder / "other")
@@ -138,8 +200,11 @@ def secured_kafka(
         "listener.name.mtls.ssl.client.auth": "required",
         "listener.name.mtls.ssl.truststore.type": "PEM",
         "listener.name.mtls.ssl.truststore.location": str(ours.certificate),
+        **tokens.config,
         **(more or {}),
     }
+    for listener in tokens.listeners:
+        config |= _store(listener, broker)
     users = [
         option
         for mechanism in MECHANISMS[1:]
@@ -147,11 +212,11 @@ def secured_kafka(
     ]
     with EmbeddedKafka(
         security_protocol="SASL_SSL",
-        further_listeners=LISTENERS,
+        further_listeners={**LISTENERS, **tokens.listeners},
         config=config,
         format_options=users,
-        java_options=("-Xmx512m", *java_options),
-        further_classes=further_classes,
+        java_options=("-Xmx512m", *tokens.java_options),
+        further_classes=tokens.classes,
     ) as kafka:
         _grant(kafka, f"User:{USER}", f"User:CN={USER}")
         yield Secured(kafka, ours, other)

@@ -8,7 +8,7 @@ import ssl
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -139,76 +139,21 @@ def shows(issued: Issued) -> dict[str, object]:
     return {"ssl_certificate_location": issued.certificate, "ssl_key_location": issued.key}
 
 
-Case = tuple[Callable[[Pki], Greet], Callable[[Pki], dict[str, object]], ProblemKind, str]
-
-TLS_CASES: dict[str, Case] = {
-    "expired": (
-        lambda pki: in_tls(pki.expired),
-        lambda _: {},
-        ProblemKind.EXPIRED,
-        "its certificate has expired; renew it on the broker, or correct this host's clock",
-    ),
-    "untrusted": (
-        lambda pki: in_tls(pki.foreign),
-        lambda _: {},
-        ProblemKind.UNTRUSTED,
-        "its certificate is not signed by an authority that is trusted here (unable to get local "
-        "issuer certificate); put that authority's certificate into kafka.ssl.ca.location",
-    ),
-    "made out to another host": (
-        lambda pki: in_tls(pki.elsewhere),
-        lambda _: {},
-        ProblemKind.WRONG_NAME,
-        "its certificate is not made out to 127.0.0.1; use a name of the certificate in "
-        "kafka.bootstrap.servers and the broker's advertised.listeners, or set "
-        "kafka.ssl.endpoint.identification.algorithm to none, which gives that check up",
-    ),
-    "revoked": (
-        lambda pki: in_tls(pki.revoked),
-        lambda pki: {"ssl_crl_location": pki.revocations},
-        ProblemKind.REVOKED,
-        "its certificate is revoked; renew it on the broker",
-    ),
-    "without the client's certificate": (
-        lambda pki: in_tls(pki.good, trusted=pki.ours),
-        lambda _: {},
-        ProblemKind.CERTIFICATE_WANTED,
-        "it wants a certificate of this client; set kafka.ssl.certificate.location and "
-        "kafka.ssl.key.location",
-    ),
-    "with a client's certificate that it does not trust": (
-        lambda pki: in_tls(pki.good, trusted=pki.ours),
-        lambda pki: shows(pki.foreign),
-        ProblemKind.REFUSED_CERTIFICATE,
-        "it refuses this client's certificate (tlsv1 alert unknown ca); check "
-        "kafka.ssl.certificate.location and kafka.ssl.key.location",
-    ),
-}
-
-
-@pytest.fixture(params=list(TLS_CASES.values()), ids=list(TLS_CASES))
-def refused(
-    request: pytest.FixtureRequest, pki: Pki
-) -> Iterator[tuple[ClientSettings, str, ProblemKind]]:
-    """The settings of a client that comes to no connection, and what it is to say."""
-    case: Case = request.param
-    greet, properties, kind, sentence = case
-    with closing(Server(greet(pki))) as server:
-        settings = tls(pki, server.address, **properties(pki))
-        yield settings, f"{server.address} can't be asked: {sentence}", kind
-
-
 async def nothing(network: NetworkClient) -> None:
     """A request that needs nothing but a client."""
 
 
-def test_kafka_python_says_at_once_what_is_wrong_with_a_certificate(
-    refused: tuple[ClientSettings, str, ProblemKind],
-) -> None:
-    settings, sentence, kind = refused
-    with pytest.raises(KafkaUnavailable) as unavailable:
-        Client(settings).run(nothing)
-    assert (str(unavailable.value), unavailable.value.kind) == (sentence, kind)
+def test_a_revoked_certificate_is_told_at_once(pki: Pki) -> None:
+    """What both clients say of any other certificate: tests/integration/test_kafka_security.py."""
+    with (
+        closing(Server(in_tls(pki.revoked))) as server,
+        pytest.raises(KafkaUnavailable) as unavailable,
+    ):
+        Client(tls(pki, server.address, ssl_crl_location=pki.revocations)).run(nothing)
+    assert unavailable.value.kind == ProblemKind.REVOKED
+    assert str(unavailable.value) == (
+        f"{server.address} can't be asked: its certificate is revoked; renew it on the broker"
+    )
 
 
 def test_what_was_refused_is_tried_anew_by_the_next_request(
