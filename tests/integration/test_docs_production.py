@@ -13,7 +13,7 @@ import pytest
 
 from retentiond.state.audit_records import read_deletions
 from tests.contract.real import RealDriver
-from tests.support.brokers.command import Process
+from tests.faults.held import Held
 from tests.support.tiers import OwnKafka
 from tests.support.walked_pages import Step, steps, take
 
@@ -75,8 +75,8 @@ class Walk:
     def take(self, step: Step) -> None:
         take(step, self.here(step.command), self.folder)
 
-    def daemon(self) -> Process:
-        return Process("run", cwd=self.folder)
+    def daemon(self) -> Held:
+        return Held("nowhere", "run", cwd=self.folder)
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the page asks with curl")
