@@ -40,24 +40,18 @@ def test_a_signal_while_spark_starts_ends_in_time_and_leaves_no_jvm(folder: Path
         eventually(lambda: not daemon.children(), timeout_s=END_S)
 
 
-def test_a_killed_daemon_leaves_no_jvm(folder: Path) -> None:
-    with Process("run", cwd=folder) as daemon:
-        daemon.jvm()
-        daemon.kill()
-        assert daemon.seen
-        eventually(lambda: not daemon.children(), timeout_s=END_S)
-
-
-def test_the_folder_of_a_killed_daemons_jvm_goes_with_the_next_start(folder: Path) -> None:
+def test_a_killed_daemon_leaves_no_jvm_and_its_folder_goes_with_the_next_start(
+    folder: Path,
+) -> None:
     temporary = folder / "tmp"
     temporary.mkdir()
     environment = {"TMPDIR": str(temporary)}
-    for _ in range(2):
-        with Process("run", cwd=folder, environment=environment) as daemon:
-            daemon.jvm()
-            daemon.kill()
-            assert list(temporary.glob("retentiond-spark-*"))
-            eventually(lambda: not daemon.children(), timeout_s=END_S)
+    with Process("run", cwd=folder, environment=environment) as daemon:
+        daemon.jvm()
+        daemon.kill()
+        assert daemon.seen
+        assert list(temporary.glob("retentiond-spark-*"))
+        eventually(lambda: not daemon.children(), timeout_s=END_S)
     with Process("run", cwd=folder, environment=environment) as daemon:
         daemon.jvm()
         assert len(list(temporary.iterdir())) == 1

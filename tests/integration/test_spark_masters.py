@@ -182,16 +182,12 @@ def opened(master: str, place: str) -> Past:
     return open_past(history_at(place), master, BEGIN_MS, BEGIN_MS + 100 * HOUR_MS, RETENTION_MS)
 
 
-def simulation(sessions: SparkSessions, master: str, place: str) -> dict[str, Any]:
-    past = opened(master, place)
-    with sessions.use() as session:
-        return simulated.document(simulate(Replay(past, session, asked_of(past))))
-
-
 def answers(sessions: SparkSessions, master: str, place: str) -> dict[str, Any]:
     """What all three questions find, as JSON."""
     past = opened(master, place)
     asked = asked_of(past)
+    with sessions.use() as session:
+        simulation = simulated.document(simulate(Replay(past, session, asked)))
     with sessions.use() as session:
         replay = Replay(past, session, [without_retention(each) for each in asked])
         found = recommend(replay, 2, partial(Replay, past, session))
@@ -200,7 +196,7 @@ def answers(sessions: SparkSessions, master: str, place: str) -> dict[str, Any]:
         replay = Replay(past, session, [without_retentiond(each) for each in asked])
         told = json.loads(reported.json_text(report(replay), None))
     return {
-        "simulate": simulation(sessions, master, place),
+        "simulate": simulation,
         "recommend": recommendations,
         "report": told,
     }
@@ -234,21 +230,19 @@ def processes() -> list[psutil.Process]:
 
 
 class Local(NamedTuple):
-    """What a local master finds in a folder and, by simulating alone, in the store; how it tells of
-    files that are gone; and whether a secret stood on a command line meanwhile."""
+    """What a local master finds in the store; how it tells of files that are gone; and whether a
+    secret stood on a command line meanwhile."""
 
-    of_folder: dict[str, Any]
-    simulated_from_store: dict[str, Any]
+    of_store: dict[str, Any]
     gone: str
     is_secret_shown: bool
 
 
-def by_a_local_master(folder: str, store: str, gone: str) -> Local:
+def by_a_local_master(store: str, gone: str) -> Local:
     sessions = SparkSessions("local[2]", SETTINGS, timeout_s=TIMEOUT_S)
     try:
         return Local(
-            answers(sessions, "local[2]", folder),
-            simulation(sessions, "local[2]", store),
+            answers(sessions, "local[2]", store),
             told_of_gone_files(sessions, gone),
             is_secret_shown(),
         )
@@ -272,28 +266,18 @@ def told_of_gone_files(sessions: SparkSessions, place: str) -> str:
 @pytest.fixture(scope="module")
 def local(store: str, tmp_path_factory: pytest.TempPathFactory) -> Local:
     folder = tmp_path_factory.mktemp("local")
-    place = cluster().write(tmp_path_factory.mktemp("folder") / "history")
     cluster().write_to(f"{store}-gone")
-    found, _ = in_a_process(folder, by_a_local_master, str(place), store, f"{store}-gone")
+    found, _ = in_a_process(folder, by_a_local_master, store, f"{store}-gone")
     return found
 
 
-@pytest.fixture(scope="module")
-def expected(local: Local) -> dict[str, Any]:
-    """By a local master, from a folder."""
-    return local.of_folder
-
-
-def test_there_is_something_to_find(expected: dict[str, Any]) -> None:
-    found = expected["simulate"]
+def test_a_local_master_reads_an_object_store(local: Local) -> None:
+    """What is found in a folder, the oracle of the past judges (tests/property)."""
+    found = local.of_store["simulate"]
     assert [each["group"] for each in found["topics"][1]["missed"]] == ["billing"] * 2
     assert found["total"]["simulated_records_deleted"] > 5000
-    assert expected["recommend"][1]["because"]["kind"] == "rewind"
-    assert expected["report"]["total"]["records_deleted"] > 0
-
-
-def test_a_local_master_reads_an_object_store(local: Local) -> None:
-    assert local.simulated_from_store == local.of_folder["simulate"]
+    assert local.of_store["recommend"][1]["because"]["kind"] == "rewind"
+    assert local.of_store["report"]["total"]["records_deleted"] > 0
     assert not local.is_secret_shown
 
 
@@ -322,9 +306,9 @@ def test_a_standalone_cluster_plans_as_the_oracle_does(
 
 
 def test_a_standalone_cluster_reads_an_object_store(
-    on_a_cluster: OnACluster, cluster_folder: Path, expected: dict[str, Any]
+    on_a_cluster: OnACluster, cluster_folder: Path, local: Local
 ) -> None:
-    assert on_a_cluster.of_store == expected
+    assert on_a_cluster.of_store == local.of_store
     assert not on_a_cluster.is_secret_shown
     logs = [each for each in cluster_folder.rglob("*") if each.is_file()]
     assert not [each for each in logs if SECRET.encode() in each.read_bytes()]
