@@ -10,17 +10,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import sqlite3
 import subprocess
 import sys
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from retentiond.state.audit_figures import differences
 from retentiond.state.operator_actions import read_pause, remove_pause
-from retentiond.state.state import open_state
 from tests.contract.real import RealDriver
 from tests.faults.held import log_start
 from tests.support.brokers.command import consumed, settings, write
@@ -113,26 +109,6 @@ def test_a_directory_that_was_moved_goes_on_where_it_was(place: Place) -> None:
     assert moved.reason == "group_vanished"
     assert moved.retentiond.audit == before
     assert moved.log_start == 8
-
-
-def test_a_backup_of_a_running_daemon_is_whole_and_its_owners_alone(
-    place: Place, tmp_path: Path
-) -> None:
-    with open_state(place.state_dir) as state:  # as a daemon has it
-        back_up(place, tmp_path / "backup")
-        assert state.memory.recall().commits
-    copy = tmp_path / "backup"
-    assert {each.stat().st_mode & 0o077 for each in (copy, *copy.iterdir())} == {0}
-    for name in ("audit.db", "groups.db"):
-        with closing(sqlite3.connect(copy / name)) as connection:
-            assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-            assert connection.execute("PRAGMA journal_mode").fetchall() == [("wal",)]
-
-    there = place.elsewhere("there")
-    shutil.copytree(copy, there.state_dir)
-    (deletion,) = there.retentiond.audit
-    assert deletion == place.retentiond.audit[0]
-    assert differences(deletion) == ()
 
 
 def test_a_backup_that_is_put_back_deletes_nothing_until_an_operator_has_looked(

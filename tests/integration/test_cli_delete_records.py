@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -75,36 +73,6 @@ def test_each_partition_is_a_line_and_stands_in_the_audit_log_and_a_failed_one_e
     assert failed["outcome"] == "failed"
     assert failed["error"].startswith("OFFSET_OUT_OF_RANGE")
     assert bench.state_dir.stat().st_mode & 0o777 == 0o700
-
-
-@pytest.mark.thorough("a comparison of processor times")
-def test_as_a_whole_process_it_takes_hardly_more_of_the_processor_than_kafkas_own_tool(
-    bench: Bench, topic_name: str
-) -> None:
-    """Processor time and not seconds: what else runs on the machine hardly changes it. Most of ours
-    is for loading both Kafka clients."""
-    bench.driver.create_topic(topic_name, 1000)
-    file = bench.file(*((topic_name, partition, 0) for partition in range(1000)))
-    tool = ("--bootstrap-server", bench.servers, "--offset-json-file", str(file))
-
-    def ours() -> None:
-        assert bench.run_alone("--offset-json-file", file).code == 0
-
-    def theirs() -> None:
-        tools.run(bench.driver.broker.version, TOOL, *tool)
-
-    assert _processor_seconds(ours) < 1.2 * _processor_seconds(theirs)
-
-
-def _processor_seconds(call: Callable[[], None]) -> float:
-    """Of the processes that a call starts and awaits: the least of three."""
-    took = []
-    for _ in range(3):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        call()
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        took.append(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
-    return min(took)
 
 
 def test_json_is_one_object_with_a_row_for_each_partition(bench: Bench, topic_name: str) -> None:

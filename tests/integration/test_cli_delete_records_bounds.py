@@ -1,4 +1,4 @@
-"""``retentiond delete-records`` with targets that it works out, and whom it asks before."""
+"""``retentiond delete-records`` by the age of records."""
 
 from __future__ import annotations
 
@@ -44,36 +44,3 @@ def test_a_time_without_a_zone_is_utc(bench: Bench, topic_name: str) -> None:
         done, rows = bench.rows("--topic", name, "--to-datetime", at, "--dry-run")
         assert done.code == 0
         assert [(row["offset"], row["records"]) for row in rows] == [(4, 4), (10, 10), (None, 0)]
-
-
-def test_without_a_topic_it_is_those_that_the_groups_have_commits_on(
-    bench: Bench, topic_name: str
-) -> None:
-    one, two = (
-        bench.driver.filled_topic(f"{topic_name}-1"),
-        bench.driver.filled_topic(f"{topic_name}-2"),
-    )
-    bench.driver.commit(topic_name, {(one, 0): 7, (two, 0): 8})
-    done, rows = bench.rows("--to-committed", topic_name, "--dry-run")
-    assert done.code == 0
-    assert [(row["topic"], row["offset"]) for row in rows] == [(one, 7), (two, 8)]
-
-
-@pytest.mark.parametrize(
-    ("answers", "code", "log_starts"),
-    [(["n"], 1, [0, 0, 0]), (["y"], 0, [4, 10, 0]), ([], 0, [4, 10, 0])],
-)
-def test_on_a_terminal_it_shows_what_goes_and_asks(
-    bench: Bench, topic_name: str, answers: list[str], code: int, log_starts: list[int]
-) -> None:
-    """Unless --yes is given, here where there is no answer."""
-    name = aged(bench, topic_name)
-    yes = () if answers else ("--yes",)
-    ended, shown = bench.on_a_terminal(
-        *("--topic", name, "--older-than", "1h", *yes), answers=answers
-    )
-    assert ended == code
-    assert (f"{name}-0  from 0 to 4: 4 records" in shown) is bool(answers)
-    assert ("Delete 14 records from 2 partitions? [y/N]" in shown) is bool(answers)
-    assert bench.log_starts(name, 3) == log_starts
-    assert bench.state_dir.exists() is (code == 0)

@@ -17,7 +17,7 @@ from retentiond.state.audit_records import read_deletions
 from tests.contract.real import RealDriver
 from tests.faults.held import Held, log_start
 from tests.support.audited import read_cycles
-from tests.support.brokers.command import SPARK, Document, Process, configure
+from tests.support.brokers.command import Document, Process, configure
 from tests.support.command_here import run_here
 from tests.support.waiting import eventually
 
@@ -111,24 +111,3 @@ def test_the_audit_log_ends(driver: RealDriver, tmp_path: Path, topic_name: str)
     (last,) = read_cycles(state_dir)
     assert last.cycle_id not in before
     assert log_start(driver.broker, topic_name) == 7
-
-
-@pytest.mark.timeout(1200)
-def test_when_the_jvm_answers_nothing_the_next_cycles_work_and_the_end_leaves_none(
-    driver: RealDriver, tmp_path: Path, topic_name: str
-) -> None:
-    driver.create_topic(topic_name)
-    spark = SPARK | {"timeout": "60s"}
-    configure(tmp_path, driver.broker.bootstrap_servers, topic_name, spark=spark)
-    with Process("run", cwd=tmp_path) as daemon:
-        daemon.await_events("retentiond.cycle")
-        first = daemon.jvm()
-        first.suspend()
-        eventually(lambda: not first.is_running(), timeout_s=120)
-        for cycle in next_cycles(daemon, 2):
-            assert cycle["result"] == "ok"
-        assert daemon.jvm() != first
-        daemon.signal(signal.SIGINT)
-        assert daemon.wait(END_S) == 0
-        eventually(lambda: not daemon.children())
-        assert daemon.log[-1]["event"] == "retentiond.stopped"

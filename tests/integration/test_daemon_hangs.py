@@ -28,18 +28,17 @@ def topic(driver: RealDriver, topic_name: str) -> str:
     return driver.filled_topic(topic_name, {f"readers-of-{topic_name}": 7})
 
 
-@pytest.mark.parametrize("ahead_s", [-7200, 7200], ids=["back", "forward"])
-def test_cycles_go_on_when_the_hosts_clock_is_set(
-    driver: RealDriver, topic: str, tmp_path: Path, ahead_s: int
+def test_cycles_go_on_when_the_hosts_clock_is_set_back(
+    driver: RealDriver, topic: str, tmp_path: Path
 ) -> None:
     configure(tmp_path, driver.broker.bootstrap_servers, topic, dry_run=False)
     clock = HostClock(tmp_path)
     environment = clock.environment | {"PYTHONPATH": f"{clock.environment['PYTHONPATH']}:{PATH}"}
     with Process("run", cwd=tmp_path, command=PLAIN, environment=environment) as daemon:
         daemon.await_events("retentiond.cycle", 2)
-        clock.set(ahead_s)
+        clock.set(-7200)
         (told,) = daemon.await_events("retentiond.clock_set")
-        assert told["seconds"] == pytest.approx(ahead_s, abs=1)
+        assert told["seconds"] == pytest.approx(-7200, abs=1)
         count, began = len(daemon.events("retentiond.cycle")), time.monotonic()
         daemon.await_events("retentiond.cycle", count + 5, timeout_s=60)
         assert time.monotonic() - began > 2  # an interval is a second: they do not race either

@@ -104,27 +104,3 @@ def test_a_daemon_outlives_two_outages_and_says_so_once_each(
         changes = [line["event"] for line in daemon.log if line["event"] in expected]
         # A broker that dies amid a reading is first told by that reading, then by the next.
         assert [event for event, _ in groupby(changes)] == expected
-
-
-def test_a_restart_amid_an_outage_does_not_forget_the_last_complete_cycle(
-    driver: RealDriver, tmp_path: Path
-) -> None:
-    driver.create_topic("payments")
-    configure(tmp_path, driver.broker.bootstrap_servers, "payments")
-    last = "retentiond_last_complete_cycle_timestamp_seconds"
-    cluster_id = driver.broker.cluster_id
-    cluster = f'retentiond_cluster_info{{cluster_id="{cluster_id}",kafka_cluster=""}}'
-    with Held("nowhere", "run", cwd=tmp_path) as daemon:
-        before = eventually(lambda: daemon.metric(last)) or 0
-        assert daemon.metric(cluster) == 1
-    node = driver.broker.nodes[0]
-    node.kill()
-    try:
-        with Held("nowhere", "run", cwd=tmp_path) as daemon:
-            daemon.await_events("retentiond.cycle_failed")
-            started = daemon.metric("retentiond_started_timestamp_seconds") or 0
-            assert before <= (daemon.metric(last) or 0) < started
-            assert daemon.metric(cluster) == 1
-            assert daemon.metric("retentiond_ready") == 0
-    finally:
-        node.start()

@@ -13,12 +13,10 @@ from retentiond.kafka.remedies import DESCRIBE_GROUPS
 from retentiond.model import Failure
 from tests.contract.real import RealDriver
 from tests.faults.held import log_start
-from tests.support.brokers.command import consumed
 from tests.support.brokers.cycles import Retentiond, Stage, Told, deleted_up_to, row_of, told
 from tests.support.brokers.guarded import (
     CLUSTER,
     ENOUGH,
-    EVERY_GROUP,
     OFFSETS_TOPIC,
     TOPICS,
     Guarded,
@@ -44,12 +42,6 @@ def stage(guarded: Guarded, tmp_path: Path, topic_name: str) -> Iterator[Stage]:
 def hides_the_slow_group(stage: Stage) -> tuple[AclBinding, ...]:
     """No DESCRIBE on the cluster, and on one group only."""
     return (rule((ResourceType.GROUP, stage.fast)), *TOPICS)
-
-
-@pytest.fixture
-def assumed(guarded: Guarded, tmp_path: Path, stage: Stage) -> Retentiond:
-    topic = consumed(stage.topic, groups_visible="assumed")
-    return Retentiond(guarded.port, tmp_path / "assumed", topic)
 
 
 INCOMPLETE = Told(
@@ -81,27 +73,6 @@ def test_a_right_that_is_taken_away_between_the_readings_holds(
     report = stage.retentiond.cycle(before_guard=lambda: guarded.grant(*hidden))
     assert told(report, stage.topic) == Told("hold", "evidence_changed", HIDDEN_GROUPS)
     assert stage.log_start == 0
-
-
-def test_groups_that_are_assumed_to_be_visible_do_not_hold_and_each_cycle_warns(
-    guarded: Guarded, stage: Stage, assumed: Retentiond
-) -> None:
-    guarded.grant(rule(EVERY_GROUP), *TOPICS)
-    for cutoff in (3, 5):
-        stage.commit(stage.slow, cutoff)
-        report = assumed.cycle()
-        assert deleted_up_to(report, stage.topic) == stage.log_start == cutoff
-        assert (report.result, report.plan.problems) == ("ok", (HIDDEN_GROUPS,))
-
-
-def test_a_group_that_is_hidden_after_it_was_seen_is_waited_for_though_all_are_assumed_visible(
-    guarded: Guarded, stage: Stage, assumed: Retentiond
-) -> None:
-    guarded.grant(rule(EVERY_GROUP), *TOPICS)
-    assert deleted_up_to(assumed.cycle(), stage.topic) == 3
-    guarded.grant(*hides_the_slow_group(stage))
-    assert told(assumed.cycle(), stage.topic) == stage.waits_for_the_slow_group
-    assert stage.log_start == 3
 
 
 @pytest.mark.parametrize("how", ["denied", "no longer granted"])

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from retentiond.kafka.interface import TopicDescription
 from retentiond.model import GroupKind
-from tests.contract.real import RealDriver, RealTransaction
+from tests.contract.real import RealDriver
 from tests.support.brokers.cycles import Stage, Told, deleted_up_to, row_of, told
 
 pytestmark = pytest.mark.broker
@@ -47,17 +46,6 @@ def test_a_group_that_goes_back_holds_and_the_next_cycle_takes_its_new_offset(
     assert stage.log_start == 4
 
 
-def test_a_group_that_is_deleted_holds_and_is_waited_for(stage: Stage) -> None:
-    """Kept alive by another group, which has read everything."""
-    stage.commit(stage.fast, 10)
-    report = stage.retentiond.cycle(before_guard=lambda: stage.driver.delete_group(stage.slow))
-    sentence = f"group {stage.slow} was there for the plan and is gone"
-    assert told(report, stage.topic) == changed(sentence)
-
-    assert stage.told[:2] == ("hold", "group_vanished")
-    assert stage.log_start == 0
-
-
 @pytest.mark.parametrize("kind", [GroupKind.CLASSIC, GroupKind.CONSUMER])
 def test_a_group_that_subscribes_and_has_not_committed_yet_holds(
     stage: Stage, kind: GroupKind
@@ -69,28 +57,3 @@ def test_a_group_that_subscribes_and_has_not_committed_yet_holds(
     sentence = f"group {newcomer} has no commit on the partition"
     assert told(report, stage.topic) == changed(sentence)
     assert stage.log_start == 0
-
-
-def test_a_topic_that_is_recreated_holds_though_its_readers_commit_again(stage: Stage) -> None:
-    def recreate() -> None:
-        stage.driver.delete_topic(stage.topic)
-        stage.driver.filled_topic(stage.topic)
-        stage.commit(stage.slow, 7)
-
-    report = stage.retentiond.cycle(before_guard=recreate)
-    now = stage.driver.kafka.describe_topics([stage.topic])[stage.topic]
-    assert isinstance(now, TopicDescription)
-    planned = row_of(report, stage.topic).topic_id
-    assert told(report, stage.topic) == changed(
-        f"the topic's id is {now.topic_id}, and the plan's is {planned}"
-    )
-    assert stage.log_start == 0
-
-
-def test_a_transaction_that_begins_does_not_matter_to_what_lies_before_it(stage: Stage) -> None:
-    begun: list[RealTransaction] = []
-    report = stage.retentiond.cycle(
-        before_guard=lambda: begun.append(stage.driver.begin(stage.topic, 2))
-    )
-    begun[0].abort()
-    assert deleted_up_to(report, stage.topic) == stage.log_start == 7

@@ -84,25 +84,6 @@ HEALTHY = {
 }
 
 
-def test_after_its_leader_has_moved_a_partition_is_read_from_the_new_one(
-    three: Three, port: KafkaCluster, topic_name: str
-) -> None:
-    three.create_topic(topic_name, {0: [1, 2, 3]})
-    at = TopicPartition(topic_name, 0)
-    assert port.offsets([at], OffsetBound.HIGH_WATERMARK) == {at: 0}
-    for leader, records in ((2, 1), (3, 2), (1, 3)):
-        three.lead(topic_name, leader)
-        three.driver.produce(topic_name, [three.driver.now_ms])
-        assert port.offsets([at], OffsetBound.HIGH_WATERMARK) == {at: records}
-
-
-def test_where_nothing_moves_every_coordinator_answers(port: KafkaCluster) -> None:
-    state = eventually(port.coordinator_state, lambda state: not state.not_at_work)
-
-    assert len({leader for _, leader, _ in state.leaders}) > 1  # else any name belongs there
-    assert state.may_ask
-
-
 def test_while_coordinators_move_no_commit_and_no_group_vanishes_unnoticed(
     three: Three, port: KafkaCluster
 ) -> None:

@@ -6,17 +6,14 @@ The tests follow one story, in the order of this file, on one cluster.
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from tempfile import mkdtemp
 
 import pytest
 
 from devkit.embedded import EmbeddedKafka
 from retentiond.state.operator_actions import actions_in
-from tests.support.brokers.command import HostClock
 from tests.support.brokers.orphaned import COMES_BACK, DAY_MS, STAYS, THIRD, Orphaned
 from tests.support.waiting import eventually
 
@@ -86,14 +83,6 @@ def test_the_orphans_are_reported(orphaned: Orphaned) -> None:
     assert all(each["size_bytes"] > 0 for each in look["orphans"])
 
 
-def test_another_brokers_directories_are_not_mistaken_for_its_own(orphaned: Orphaned) -> None:
-    """A broker that has nothing to complain of."""
-    (log_dir,) = next(node for node in orphaned.kafka.nodes if node.node_id == THIRD).log_dirs
-    done = orphaned.orphans("--log-dir", log_dir)
-    assert done.code == 2
-    assert "run the command once for each broker" in done.err
-
-
 def test_an_orphan_stays_while_any_condition_lacks(orphaned: Orphaned) -> None:
     def reasons(*arguments: str) -> dict[str, str]:
         orphans = orphaned.look("--remove", "--yes", *arguments)["orphans"]
@@ -124,42 +113,11 @@ def test_what_no_broker_has_open_goes_while_it_runs(orphaned: Orphaned) -> None:
     orphaned.await_in_sync("kept", (STAYS, COMES_BACK))
 
 
-def test_a_clock_that_was_behind_at_one_look_makes_no_orphan_older(
-    orphaned: Orphaned, tmp_path: Path
-) -> None:
-    """From here on the broker is down. By what the clock is behind nothing was changed, or it would
-    count from then on; that grows until it is more than two looks take."""
-    orphaned.node.stop()
-    files = [path for name in ORPHANS for path in orphaned.folders()[name].iterdir()]
-    touched = max(path.stat().st_ctime for path in files)
-    clock = HostClock(tmp_path)
-
-    def look_twice() -> tuple[bool, set[str | None]]:
-        """Whether they were in time, and why each is kept. Nobody has looked before them."""
-        behind_s = int(time.time() - touched)
-        state_dir = mkdtemp(dir=tmp_path)
-        began = time.monotonic()
-        for ahead_s in (-behind_s, 0):
-            clock.set(ahead_s)
-            found = orphaned.look(
-                *("--state-dir", state_dir, "--retention", "7d", "--after", f"{behind_s}s"),
-                environment=clock.environment,
-            )
-        return time.monotonic() - began < behind_s, {
-            each["reason"] for each in found["orphans"] if each["topic"] not in ("young", "undated")
-        }
-
-    _, reasons = eventually(look_twice, lambda found: found[0], timeout_s=240)
-    assert reasons
-    for reason in reasons:
-        assert reason is not None
-        assert "for too short a time" in reason
-
-
 def test_while_the_broker_is_down_its_strays_go_and_it_starts_without_them(
     orphaned: Orphaned,
 ) -> None:
     """The age counts on from the looks before; the broker's retention is remembered."""
+    orphaned.node.stop()
     first = {each["folder"]: each["since"] for each in orphaned.look()["orphans"]}
     look = orphaned.look("--remove", "--yes", "--after", "0s")
     reasons = {each["topic"]: each["reason"] for each in look["orphans"]}

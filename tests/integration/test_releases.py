@@ -211,9 +211,8 @@ def _streams(driver: RealDriver, retentiond: Retentiond, topic: str) -> None:
 
 
 @on_looks
-def test_the_first_look_and_a_plan_with_the_configuration_that_it_writes(
-    driver: RealDriver, read_topic: str, tmp_path: Path
-) -> None:
+def test_the_first_look(driver: RealDriver, read_topic: str, tmp_path: Path) -> None:
+    """And a plan with the configuration that it writes."""
     servers = driver.broker.bootstrap_servers
     look = ("--consumed-retention", "1ms", "--write-config", "retentiond.yaml")
     looks = run_here("plan", "--bootstrap-server", servers, *look, "--output", "json", cwd=tmp_path)

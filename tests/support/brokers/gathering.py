@@ -1,4 +1,4 @@
-"""Gathers from real brokers, and looks into what came of it by name."""
+"""Gathers from real brokers; what came of it is looked into as in a world in memory."""
 
 from __future__ import annotations
 
@@ -9,27 +9,13 @@ from typing import Any
 from retentiond.config import Config
 from retentiond.gather.gather import gather
 from retentiond.kafka.interface import Kafka
-from retentiond.model import TopicPartition
-from retentiond.snapshot import GroupReading, PartitionReading, Snapshot
-
-HOUR_MS = 3_600_000
+from retentiond.snapshot import Snapshot
+from tests.support.builders.gather_worlds import config, entry
 
 
 def policy(*topics: str, minutes: int = 60) -> Config:
     """Each of the topics enabled with that consumed retention."""
-    return Config.model_validate(
-        {
-            "kafka": {"bootstrap.servers": "not used here:9092"},
-            "topics": [
-                {
-                    "name": topic,
-                    "retention.commitoffset.enable": True,
-                    "retention.commitoffset.minutes": minutes,
-                }
-                for topic in topics
-            ],
-        }
-    )
+    return config(*(entry(topic, minutes) for topic in topics))
 
 
 def sleep_until(instant: float) -> None:
@@ -38,26 +24,6 @@ def sleep_until(instant: float) -> None:
 
 def snapshot(kafka: Kafka, config: Config) -> Snapshot:
     return gather(kafka, config, time.time_ns() // 1_000_000, wait_until=sleep_until)
-
-
-def partitions(taken: Snapshot) -> dict[TopicPartition, PartitionReading]:
-    return {
-        TopicPartition(taken.topics[each.topic].name, each.partition): each
-        for each in taken.partitions
-    }
-
-
-def groups(taken: Snapshot) -> dict[str, GroupReading]:
-    return {each.group_id: each for each in taken.groups}
-
-
-def commits(taken: Snapshot) -> dict[tuple[str, TopicPartition], int | None]:
-    at = list(partitions(taken))
-    return {
-        (taken.groups[row["group_id"]].group_id, at[row["partition_id"]]): row["offset"]
-        for row in taken.commits.to_pylist()
-        if row["is_committed"]
-    }
 
 
 class Interrupted:

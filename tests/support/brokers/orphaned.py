@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from kafka import TopicPartition as PythonPartition
 
 from devkit.embedded import EmbeddedKafka, Node
 from tests.contract.real import RealDriver
-from tests.support.brokers.command import Done, run
+from tests.support.brokers.command import Done
 from tests.support.command_here import run_here
 from tests.support.waiting import eventually
 
@@ -94,17 +94,12 @@ class Orphaned:
         """Of the broker that stays."""
         return AdminClient({"bootstrap.servers": self._node(STAYS).internal_server, "log_level": 0})
 
-    def orphans(self, *arguments: object, environment: Mapping[str, str] | None = None) -> Done:
-        options = (*self.options(), *arguments)
-        if environment is None:
-            return run_here("orphans", *options, cwd=self.folder)
-        return run("orphans", *options, cwd=self.folder, environment=environment)
+    def orphans(self, *arguments: object) -> Done:
+        return run_here("orphans", *self.options(), *arguments, cwd=self.folder)
 
-    def look(
-        self, *arguments: object, code: int = 0, environment: Mapping[str, str] | None = None
-    ) -> dict[str, Any]:
+    def look(self, *arguments: object, code: int = 0) -> dict[str, Any]:
         """The command's JSON."""
-        done = self.orphans("--output", "json", *arguments, environment=environment)
+        done = self.orphans("--output", "json", *arguments)
         assert (done.code, done.err) == (code, ""), done
         found: dict[str, Any] = json.loads(done.out)
         return found
