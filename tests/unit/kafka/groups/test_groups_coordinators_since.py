@@ -1,12 +1,11 @@
-"""When coordinators need not be asked whether they are at work: nothing has changed since."""
+"""When coordinators need not be asked whether they are at work: nothing has changed since. What
+becomes of those that lead in the same epoch, another one or another cluster: tests/contract."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import count
 from typing import Any
 
-import pytest
 from kafka.protocol.consumer import (
     ListOffsetsRequest,
     ListOffsetsResponse,
@@ -51,28 +50,10 @@ def earlier_at(epoch: int) -> CoordinatorState:
     return coordinator_state(BrokersClient(brokers(epoch)))
 
 
-def asked_since(earlier: CoordinatorState, epoch: int) -> bool:
-    """Whether the coordinators were asked; the state has to be today's either way."""
-    today = brokers(epoch)
-    assert coordinators_since(BrokersClient(today), earlier) == earlier_at(epoch)
-    return bool(today.sent(OffsetFetchRequest))
-
-
-def test_those_that_lead_in_the_same_epoch_are_not_asked() -> None:
-    assert not asked_since(earlier_at(5), 5)
-
-
-@pytest.mark.parametrize("epoch", [4, 6])
-def test_those_that_lead_in_another_epoch_are_asked(epoch: int) -> None:
-    assert asked_since(earlier_at(5), epoch)
-
-
-def test_those_of_another_cluster_are_asked() -> None:
-    assert asked_since(replace(earlier_at(5), cluster_id="another"), 5)
-
-
 def test_where_brokers_tell_no_epoch_they_are_asked() -> None:
-    assert asked_since(earlier_at(-1), -1)
+    today = brokers(-1)
+    assert coordinators_since(BrokersClient(today), earlier_at(-1)) == earlier_at(-1)
+    assert today.sent(OffsetFetchRequest)
 
 
 OFFSET_NOT_AVAILABLE = 78
