@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from tests.contract.real import RealDriver
-from tests.faults.held import PATH, PLAIN, log_start, on_the_path
-from tests.support.brokers.command import HostClock, Process, configure
+from tests.faults.held import log_start
+from tests.support.brokers.command import RETENTIOND, HostClock, Process, configure
 from tests.support.waiting import eventually
 
 pytestmark = [
     pytest.mark.broker,
     pytest.mark.timeout(1200),
-    pytest.mark.thorough("processes of their own"),
+    pytest.mark.thorough("processes with a Spark of their own"),
 ]
 
 
@@ -28,17 +28,17 @@ def topic(driver: RealDriver, topic_name: str) -> str:
     return driver.filled_topic(topic_name, {f"readers-of-{topic_name}": 7})
 
 
-def test_cycles_go_on_when_the_hosts_clock_is_set_back(
-    driver: RealDriver, topic: str, tmp_path: Path
+@pytest.mark.parametrize("ahead_s", [-7200, 7200], ids=["back", "forward"])
+def test_cycles_go_on_when_the_hosts_clock_is_set(
+    driver: RealDriver, topic: str, tmp_path: Path, ahead_s: int
 ) -> None:
     configure(tmp_path, driver.broker.bootstrap_servers, topic, dry_run=False)
     clock = HostClock(tmp_path)
-    environment = clock.environment | {"PYTHONPATH": f"{clock.environment['PYTHONPATH']}:{PATH}"}
-    with Process("run", cwd=tmp_path, command=PLAIN, environment=environment) as daemon:
+    with Process("run", cwd=tmp_path, environment=clock.environment) as daemon:
         daemon.await_events("retentiond.cycle", 2)
-        clock.set(-7200)
+        clock.set(ahead_s)
         (told,) = daemon.await_events("retentiond.clock_set")
-        assert told["seconds"] == pytest.approx(-7200, abs=1)
+        assert told["seconds"] == pytest.approx(ahead_s, abs=1)
         count, began = len(daemon.events("retentiond.cycle")), time.monotonic()
         daemon.await_events("retentiond.cycle", count + 5, timeout_s=60)
         assert time.monotonic() - began > 2  # an interval is a second: they do not race either
@@ -51,13 +51,9 @@ def test_idle_connections_take_no_descriptor_from_kafka(
     configure(tmp_path, driver.broker.bootstrap_servers, topic, dry_run=False)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
-    limited = ["prlimit", "--nofile=256:512", *PLAIN]
+    limited = ["prlimit", "--nofile=256:512", *RETENTIOND]
     try:
-        with (
-            on_the_path(),
-            Process("run", cwd=tmp_path, command=limited) as daemon,
-            ExitStack() as stack,
-        ):
+        with Process("run", cwd=tmp_path, command=limited) as daemon, ExitStack() as stack:
             daemon.await_events("retentiond.cycle")
             port = daemon.events("retentiond.started")[0]["port"]
             for _ in range(1000):
