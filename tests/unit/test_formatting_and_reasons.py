@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import itertools
 import subprocess
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from retentiond.formatting import (
+    HOUR_MS,
     format_duration,
     label,
     parse_duration,
+    rfc3339,
     say_bytes,
     say_count,
     say_duration,
     say_many,
     say_name,
     say_names,
+    say_ranges,
     say_share,
     shell_argument,
     shell_word,
@@ -227,61 +232,56 @@ def test_labels_of_long_names_differ_and_are_none_of_a_shorter_name() -> None:
     assert label("short\x1b") == "short\x1b"
 
 
-@pytest.mark.parametrize(
-    ("count", "said"),
-    [
-        (0, "0 B"),
-        (1023, "1023 B"),
-        (1024, "1.0 KiB"),
-        (99 * 1024, "99.0 KiB"),
-        (100 * 1024, "100 KiB"),
-        (1024 * 1024 - 1, "1.0 MiB"),
-        (13_314_398_618, "12.4 GiB"),
-        (2**70, "1024 EiB"),
-    ],
-)
-def test_bytes_have_two_to_four_digits(count: int, said: str) -> None:
-    assert say_bytes(count) == said
+SAID: list[tuple[Callable[..., str], tuple[Any, ...], str]] = [
+    # Bytes have two to four digits.
+    (say_bytes, (0,), "0 B"),
+    (say_bytes, (1023,), "1023 B"),
+    (say_bytes, (1024,), "1.0 KiB"),
+    (say_bytes, (99 * 1024,), "99.0 KiB"),
+    (say_bytes, (100 * 1024,), "100 KiB"),
+    (say_bytes, (1024 * 1024 - 1,), "1.0 MiB"),
+    (say_bytes, (13_314_398_618,), "12.4 GiB"),
+    (say_bytes, (2**70,), "1024 EiB"),
+    # Some is never shown as none, nor as all.
+    (say_share, (0, 10), "0%"),
+    (say_share, (0, 0), "0%"),
+    (say_share, (1, 1000), "<1%"),
+    (say_share, (1, 2), "50%"),
+    (say_share, (999, 1000), "99%"),
+    (say_share, (10, 10), "100%"),
+    # Counts are grouped by thousands and agree with their noun.
+    (say_count, (1_204_331,), "1,204,331"),
+    (say_many, (1, "topic"), "1 topic"),
+    (say_many, (2_000, "topic"), "2,000 topics"),
+    (say_many, (2, "entry", "entries"), "2 entries"),
+    # A duration in words starts with its largest unit.
+    (say_duration, (1,), "1 millisecond"),
+    (say_duration, (90_000,), "1 minute 30 seconds"),
+    (say_duration, (6 * HOUR_MS,), "6 hours"),
+    (say_duration, (36 * HOUR_MS,), "1 day 12 hours"),
+    (say_duration, (24 * HOUR_MS + 1,), "1 day 1 millisecond"),
+    # Runs of partitions are said in short.
+    (say_ranges, ([],), ""),
+    (say_ranges, ([4],), "4"),
+    (say_ranges, ([0, 1, 2, 3, 7],), "0-3, 7"),
+    (say_ranges, ([1, 3, 5, 6],), "1, 3, 5-6"),
+    # Times are RFC 3339 in UTC, with milliseconds.
+    (rfc3339, (0,), "1970-01-01T00:00:00.000Z"),
+    (rfc3339, (1_790_000_000_123,), "2026-09-21T14:13:20.123Z"),
+    (rfc3339, (1_790_000_000_000,), "2026-09-21T14:13:20.000Z"),
+]
 
 
-@pytest.mark.parametrize(
-    ("part", "whole", "said"),
-    [
-        (0, 10, "0%"),
-        (0, 0, "0%"),
-        (1, 1000, "<1%"),
-        (1, 2, "50%"),
-        (999, 1000, "99%"),
-        (10, 10, "100%"),
-    ],
-)
-def test_some_is_never_shown_as_none_nor_as_all(part: int, whole: int, said: str) -> None:
-    assert say_share(part, whole) == said
-
-
-def test_counts_are_grouped_by_thousands_and_agree_with_their_noun() -> None:
-    assert say_count(1_204_331) == "1,204,331"
-    assert (say_many(1, "topic"), say_many(2_000, "topic")) == ("1 topic", "2,000 topics")
-    assert say_many(2, "entry", "entries") == "2 entries"
+@pytest.mark.parametrize(("say", "arguments", "said"), SAID)
+def test_figures_are_read_at_a_glance(
+    say: Callable[..., str], arguments: tuple[Any, ...], said: str
+) -> None:
+    assert say(*arguments) == said
 
 
 @pytest.mark.parametrize("ms", [1, 999, 1_000, 90_000, 3_600_000, 86_400_000, 604_800_000])
 def test_a_duration_is_written_as_it_is_read(ms: int) -> None:
     assert parse_duration(format_duration(ms)) == ms
-
-
-@pytest.mark.parametrize(
-    ("ms", "words"),
-    [
-        (1, "1 millisecond"),
-        (90_000, "1 minute 30 seconds"),
-        (6 * 3_600_000, "6 hours"),
-        (36 * 3_600_000, "1 day 12 hours"),
-        (86_400_001, "1 day 1 millisecond"),
-    ],
-)
-def test_a_duration_in_words_starts_with_its_largest_unit(ms: int, words: str) -> None:
-    assert say_duration(ms) == words
 
 
 def test_what_ends_a_trial_is_the_remedy_of_records_that_may_be_deleted_there() -> None:

@@ -103,11 +103,15 @@ def test_what_changes_from_another_file(
         f"topics: [{{pattern: 'or.*', {ENABLED}, except: [orders]}}]\n",
     )
     compared = ("check", "--config", new, "--against", old)
-    transcript(*compared)
+    table = transcript(*compared).out
     done = command(*compared, "--output", "json", "--exit-code")
-    assert (done.code, done.err) == (3, "")
-    for change in json.loads(done.out)["changes"]:
-        transcript.text += f"{json.dumps(change)}\n"
+    changes = json.loads(done.out)["changes"]
+    assert (done.code, [each["entry"] for each in changes[-5:]]) == (3, ["goes", *[None] * 4])
+    assert {each["owner"] for each in changes} == {None, "orders team"}
+    assert ("groups.required", ["a"], ["a", "b"], "later") in told(changes)
+    assert ("limits.partitions_per_cycle", None, 5, "later") in told(changes)
+    assert ("kafka.sasl.password", "(not shown)", "(not shown)", "none") in told(changes)
+    assert len(changes) == len(table.splitlines()) - 1
     transcript(*compared, "--output", "markdown")
     transcript("check", "--config", new, "--against", new, "--exit-code")
     assert "hunter" not in transcript.text + done.out

@@ -9,7 +9,6 @@ import pytest
 
 from retentiond.disks.broker_disks import DiskReport
 from retentiond.disks.stuck import Stuck, StuckCause
-from retentiond.formatting import rfc3339
 from retentiond.model import Failure, GroupKind, Outcome, Reason, TopicPartition
 from retentiond.snapshot import GroupReading
 from retentiond.tell.reasons import tool_options
@@ -60,18 +59,6 @@ def test_plan_and_log_line_say_what_became_of_the_cycle(
     assert shown["complete"] is (of.problems == ())
     assert shown["problems"] == list(of.problems) == figures(of).get("problems", [])
     assert not {"result", "undone"} & document(of, with_outcomes=False).keys()
-
-
-@pytest.mark.parametrize(
-    ("epoch_ms", "text"),
-    [
-        (0, "1970-01-01T00:00:00.000Z"),
-        (1_790_000_000_123, "2026-09-21T14:13:20.123Z"),
-        (1_790_000_000_000, "2026-09-21T14:13:20.000Z"),
-    ],
-)
-def test_times_are_rfc_3339_in_utc_with_milliseconds(epoch_ms: int, text: str) -> None:
-    assert rfc3339(epoch_ms) == text
 
 
 def test_the_canonical_line_has_every_figure_of_the_cycle() -> None:

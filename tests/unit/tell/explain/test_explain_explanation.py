@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from retentiond.formatting import say_ranges
 from retentiond.model import Reason, Verdict
 from retentiond.tell.explain.explanation import explained
 from tests.support.builders.explained_plans import evidence, only, remember
@@ -62,11 +61,3 @@ def test_groups_are_put_together_over_the_partitions_those_that_bind_first(
     assert (billing.kept_records, search.kept_records) == (4, 0)
     assert (billing.kept.local, search.kept.local) == (None, 0)  # the disks are unread
     assert billing.stands_since_ms == began_ms  # on partition 0, where it is stuck
-
-
-@pytest.mark.parametrize(
-    ("partitions", "said"),
-    [([], ""), ([4], "4"), ([0, 1, 2, 3, 7], "0-3, 7"), ([1, 3, 5, 6], "1, 3, 5-6")],
-)
-def test_runs_of_partitions_are_said_in_short(partitions: list[int], said: str) -> None:
-    assert say_ranges(partitions) == said
