@@ -97,7 +97,8 @@ class PolicySetting:
     say of it; None where they don't. ``normal``: its value in the form in which equal values are
     equal. ``written``: the value as a file has it. ``says``: what it means, in words; None where it
     need not be said. ``effect``: of a change from the first value to the second.
-    ``chooses_readers``: whether it says which readers count.
+    ``chooses_readers``: whether it says which readers count. ``in_rule``: whether the plan's rule
+    has it as a column (`retentiond.decide.rule`), called like the attribute.
     """
 
     key: str
@@ -108,6 +109,7 @@ class PolicySetting:
     normal: Callable[[Any], Any] = lambda value: value
     written: Callable[[Any], Any] = lambda value: value
     chooses_readers: bool = False
+    in_rule: bool = False
 
     def of(self, policy: TopicPolicy) -> Any:
         return getattr(policy, self.attribute)
@@ -282,6 +284,7 @@ SETTINGS: tuple[PolicySetting, ...] = (
         says=lambda allowed: (
             "also where the topic is compacted as well as deleted from" if allowed else None
         ),
+        in_rule=True,
     ),
     PolicySetting(
         "groups.min",
@@ -290,6 +293,7 @@ SETTINGS: tuple[PolicySetting, ...] = (
         smaller_is_sooner,
         says=lambda least: f"at least {least} group{'s' if least > 1 else ''}",
         chooses_readers=True,
+        in_rule=True,
     ),
 )
 """All settings, in the order in which a policy is described."""

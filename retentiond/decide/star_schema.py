@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from retentiond.config import NoPolicy, PolicyConflict, PolicyUnreadable, TopicPolicy
+from retentiond.config.settings import SETTINGS
 from retentiond.snapshot import VANISHED, Snapshot
 
 T = TypeVar("T")
@@ -36,6 +37,12 @@ def _position(name: str) -> pa.Field:
     return pa.field(name, pa.int32(), nullable=False)
 
 
+RULE_SETTINGS = {
+    setting: pa.bool_() if isinstance(setting.of(TopicPolicy()), bool) else pa.int64()
+    for setting in SETTINGS
+    if setting.in_rule
+}
+"""The settings of a policy that the rule has as columns, with their types."""
 TOPICS = pa.schema(
     [
         _position("topic_id"),
@@ -44,14 +51,13 @@ TOPICS = pa.schema(
         _flag("internal"),
         _flag("deletes"),
         _flag("compacts"),
-        _flag("allow_compacted"),
         _flag("failed"),
         _flag("recreated"),
         _flag("hidden"),
         pa.field("consumed_retention_ms", pa.int64()),
         pa.field("forced_retention_ms", pa.int64()),
-        pa.field("min_groups", pa.int64(), nullable=False),
         pa.field("changelog_group_id", pa.int32()),  # the first that restores its state from it
+        *(pa.field(each.attribute, kind, nullable=False) for each, kind in RULE_SETTINGS.items()),
     ]
 )
 """``hidden``: some groups may be hidden, so no group is known not to read the topic."""
@@ -204,14 +210,13 @@ def _topics(snapshot: Snapshot) -> pa.Table:
         [topic.is_internal for topic in topics],
         ["delete" in topic.cleanup_policy for topic in topics],
         ["compact" in topic.cleanup_policy for topic in topics],
-        [policy is not None and policy.allow_compacted for policy in policies],
         [topic.failure is not None for topic in topics],
         [topic.recreated for topic in topics],
         [snapshot.hides_groups_of(topic) for topic in topics],
         [policy and policy.consumed_retention_ms for policy in policies],
         [topic.forced_retention_ms for topic in topics],
-        [policy.min_groups if policy else 0 for policy in policies],
         _changelog_groups(snapshot),
+        *([each.of(policy or TopicPolicy()) for policy in policies] for each in RULE_SETTINGS),
     )
 
 

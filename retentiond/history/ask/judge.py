@@ -142,7 +142,6 @@ def judged(
         "false AS internal",
         "true AS deletes",
         "false AS compacts",
-        "true AS allow_compacted",
         "false AS recreated",
         "CAST(NULL AS INT) AS changelog_group_id",
         f"NOT ({is_seen}) AS hidden",

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -20,7 +21,8 @@ from retentiond.config import Config, ExternalReader, NoPolicy, TopicPolicy
 from retentiond.config.document import read_document
 from retentiond.config.reader import path_of, sentence_of
 from retentiond.config.rules import PRESSURE, TopicEntry
-from retentiond.config.settings import SETTINGS, refined
+from retentiond.config.settings import SETTINGS, PolicySetting, refined
+from retentiond.decide.star_schema import RULE_SETTINGS
 from retentiond.errors import ConfigError, UsageError
 from retentiond.formatting import say_duration, say_name
 
@@ -102,9 +104,13 @@ def _position(reader: ExternalReader) -> str:
     return json.dumps(written | {"max_age": reader.max_age_ms}, sort_keys=True)
 
 
+def _setting(setting: PolicySetting, asked: TopicQuestion) -> Any:
+    return setting.of(asked.policy or TopicPolicy())
+
+
 POLICY_COLUMNS: dict[str, tuple[pa.DataType, Callable[[TopicQuestion], int | bool | None]]] = {
     "consumed_retention_ms": (pa.int64(), lambda asked: asked.retention_ms),
-    "min_groups": (pa.int64(), lambda asked: asked.policy.min_groups if asked.policy else 1),
+    **{each.attribute: (kind, partial(_setting, each)) for each, kind in RULE_SETTINGS.items()},
     "conflict": (pa.bool_(), lambda asked: asked.conflict),
     "policy_unreadable": (pa.bool_(), lambda _asked: False),
     "is_known": (pa.bool_(), lambda asked: asked.is_known),
