@@ -32,6 +32,8 @@ def at_once() -> ThreadPoolExecutor:
 
 
 class _InTurn(Executor):
+    """Does what it is given right away."""
+
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         done = Future[Any]()
         try:

@@ -33,6 +33,7 @@ class Stopped(Exception):
 
 
 def now_ms() -> int:
+    """The host's time, epoch milliseconds."""
     return time.time_ns() // 1_000_000
 
 

@@ -207,6 +207,7 @@ def _finished(
 
 
 def _read(context: CycleContext, config: Config, remembered: Remembered) -> Snapshot:
+    """The cluster as it is, and what earlier cycles saw of it."""
     snapshot = gather(
         context.kafka,
         config,

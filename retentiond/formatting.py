@@ -42,6 +42,7 @@ def say_bytes(count: int) -> str:
 
 
 def say_figure(value: int | None, unknown: str = "?") -> str:
+    """The digits, without separators."""
     return unknown if value is None else str(value)
 
 

@@ -83,6 +83,7 @@ class Price:
         return self.of(gib_days / MONTH_DAYS)
 
     def of(self, count: float) -> str:
+        """What so many cost, in words."""
         cost = self.amount * count
         said = f"{cost:,.2f} {self.currency}".rstrip()
         return said if round(cost, 2) or not cost else f"less than 0.01 {self.currency}".rstrip()

@@ -48,6 +48,7 @@ class PolicyEntry:
 
     @property
     def about(self) -> tuple[str, bool]:
+        """The name or the pattern, and whether it is a pattern."""
         if self.entry.pattern is not None:
             return self.entry.pattern.pattern, True
         return self.entry.name or "", False
@@ -67,6 +68,7 @@ class PolicyEntry:
 
     @property
     def meaning(self) -> str:
+        """What it says of them, in a sentence."""
         return sentence(self.policy)
 
     @property

@@ -300,6 +300,7 @@ SETTINGS: tuple[PolicySetting, ...] = (
 
 
 def refined(policy: TopicPolicy, rules: TopicRules) -> TopicPolicy:
+    """The policy with what the rules set in its place."""
     values = {
         setting.attribute: setting.of(policy) if said is None else said
         for setting in SETTINGS

@@ -129,6 +129,7 @@ def _of_spark(checkpoint: Path) -> _Position:
 
 
 def _sources(offsets: Path) -> list[str]:
+    """A line for each source of the query."""
     body, _ = _of_file(offsets)
     text = body.decode()
     _check_values(text)

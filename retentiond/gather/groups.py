@@ -85,6 +85,7 @@ class LastCoordinators:
 
 
 def standstill_s(state: CoordinatorState) -> float:
+    """How long coordinators must stand still before a listing and after it."""
     return STANDSTILL_S if state.may_ask else LONG_STANDSTILL_S
 
 

@@ -182,6 +182,7 @@ def _connect(
     identity: ClusterIdentity,
     context: ssl.SSLContext | None,
 ) -> KafkaAdminClient:
+    """A client that has seen the cluster."""
     for name in LOGGERS_THAT_SHOW_SECRETS:
         logging.getLogger(name).addFilter(_is_no_debugging)
     options = {"reconnect_backoff_max_ms": RECONNECT_MS, **settings.kafka_python}

@@ -100,6 +100,7 @@ class Sockets:
             each.close()
 
     async def build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
+        """A connection to a broker, its TLS handshake included."""
         connected = await self._connected(node, timeout_at)
         try:
             transport = self._transport(connected, node.host)

@@ -285,6 +285,7 @@ class NetworkClient:
         self._learnt_at = -math.inf
 
     def learn_listing(self, listed_by: Mapping[str, int]) -> None:
+        """Which broker has listed each group, just now."""
         self._listed_by = listed_by
         self._listed_at = time.monotonic()
 

@@ -206,6 +206,7 @@ class Deleter:
 def _describe(
     client: AdminClient, names: list[str], timeout_s: float
 ) -> tuple[Future[Any], Mapping[str, Future[Any]]]:
+    """What the cluster is, and what the topics are, to come."""
     cluster = client.describe_cluster(request_timeout=timeout_s)
     return cluster, client.describe_topics(TopicCollection(names), request_timeout=timeout_s)
 

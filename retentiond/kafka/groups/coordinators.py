@@ -82,6 +82,7 @@ async def _ask(
     read: Callable[[Any], Mapping[str, T | Failure]],
     size: int,
 ) -> dict[str, T | Failure]:
+    """``nodes``: each group's coordinator."""
     found: dict[str, T | Failure] = dict.fromkeys(nodes, NOT_ANSWERED)
     by_node: dict[int, list[str]] = {}
     for group, node in nodes.items():
@@ -158,6 +159,7 @@ def offset_fetch(groups: Sequence[str]) -> Any:
 
 
 def read_commits(answer: BatchedOffsets) -> dict[str, GroupCommits]:
+    """The response to `offset_fetch`, by group."""
     found: dict[str, GroupCommits] = {}
     for group in answer.groups:
         if group.error_code:

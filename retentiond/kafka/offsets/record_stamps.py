@@ -174,6 +174,7 @@ def fetch_request(
 def _stamps(
     offsets: Mapping[TopicPartition, int], fetch: Fetch
 ) -> dict[TopicPartition, int | Failure]:
+    """The timestamp of the first record at or behind each offset."""
     batches = dict(fetch(offsets, FETCHES_PER_REQUEST)) if offsets else {}
     if large := {at: offsets[at] for at, answer in batches.items() if not answer}:
         batches |= fetch(large, 1)

@@ -45,6 +45,7 @@ def _decoding(name: str) -> Callable[[bytes], bytes]:
 
 
 def add_codecs() -> None:
+    """Teaches kafka-python those that it lacks."""
     if codec.snappy is None and pa.Codec.is_available("snappy"):
         codec.snappy = Snappy
     if codec.zstd is None and pa.Codec.is_available("zstd"):

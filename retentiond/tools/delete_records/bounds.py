@@ -119,6 +119,7 @@ def work_out(kafka: Kafka, items: Sequence[Item], bounds: Bounds) -> list[Item]:
 def _epoch_ends(
     kafka: Kafka, partitions: Collection[TopicPartition], commits_by_group: CommitsByGroup
 ) -> EpochEnds:
+    """What the leaders say of the leader epochs that the commits on these partitions name."""
     named = {
         PartitionEpoch(at, commit.leader_epoch)
         for commits in commits_by_group.values()

@@ -53,6 +53,7 @@ class Item:
 
     @property
     def is_pending(self) -> bool:
+        """Whether the deletion is still to be requested."""
         return self.target is not None and self.outcome is Outcome.NOT_ATTEMPTED
 
     @property
@@ -81,6 +82,7 @@ class Item:
         return max(0, self.cutoff - self.log_start_offset)
 
     def failed(self, error: str) -> Item:
+        """The item as refused: nothing was deleted."""
         return replace(self, outcome=Outcome.FAILED, error=error)
 
     def left_out(self, reason: str) -> Item:

@@ -84,6 +84,7 @@ OUTCOME = "delete-records-outcome"
 
 
 def request_detail(arguments: Sequence[str], servers: str, items: Sequence[Item]) -> str:
+    """The request as JSON: the partitions that are to be deleted from."""
     partitions = [
         {"topic": item.topic, "partition": item.partition, "offset": item.written_target}
         for item in items
@@ -95,6 +96,7 @@ def request_detail(arguments: Sequence[str], servers: str, items: Sequence[Item]
 
 
 def outcome_detail(items: Sequence[Item]) -> str:
+    """The outcomes as JSON, also of partitions for which no request went out."""
     return json.dumps(
         {
             "partitions": [

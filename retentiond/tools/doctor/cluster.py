@@ -55,6 +55,7 @@ SLOW_LOOK_UP_S = 1.0
 
 
 def check_brokers(found: Brokers) -> Iterator[Finding]:
+    """Every broker answers, and runs a supported release."""
     by_release: defaultdict[Release, list[str]] = defaultdict(list)
     for broker in found.brokers:
         where = f" ({broker.address})" if broker.address else ""
@@ -157,6 +158,7 @@ def _say_s(seconds: float) -> str:
 
 
 def check_leaders(found: Brokers, config: Config) -> Iterator[Finding]:
+    """Every partition of an enabled topic has a leader."""
     yield from about(
         Level.PROBLEM,
         "partition",
@@ -185,6 +187,7 @@ def try_servers(settings: ClientSettings) -> ServerProblems:
 
 
 def _server(entry: str) -> str:
+    """HOST:PORT of an entry of ``bootstrap.servers``."""
     return address(*address_of(entry))
 
 
@@ -270,6 +273,7 @@ def check_offsets_retention(
 
 
 def check_clocks(clocks: Clocks) -> Iterator[Finding]:
+    """This host's clock agrees with the active controller's."""
     if clocks.cluster_ms is None:
         yield unchecked(
             "clocks",

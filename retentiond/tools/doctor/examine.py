@@ -186,6 +186,7 @@ WORKERS = 6
 
 
 def with_short_timeouts(settings: ClientSettings) -> ClientSettings:
+    """The settings with a timeout of at most `TIMEOUT_MS` for requests."""
     ms = min(TIMEOUT_MS, round(settings.request_timeout_s * 1000))
     return replace(
         settings,
@@ -273,6 +274,7 @@ NOT_TOLD = Failure("NOT_TOLD", "the broker leaves the setting out of its answer"
 
 
 def _enabled_names(config: Config, visible: frozenset[str] | Failure) -> set[str]:
+    """The visible topics that are enabled, and those that the configuration names exactly."""
     exact = config.exact_names
     names = exact if isinstance(visible, Failure) else exact | visible
     return {name for name in names if config.policy_for(name) is not None}

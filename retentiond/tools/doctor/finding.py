@@ -77,6 +77,7 @@ def about(
 
 
 def objection(check: Callable[..., object], *of: object) -> str | None:
+    """The sentence of a check of the guard's, if it objects."""
     try:
         check(*of)
     except Objection as found:
@@ -139,6 +140,7 @@ def checked(subject: str, check: Callable[[], Iterable[Finding]]) -> list[Findin
 
 
 def value_or_failure(read: Callable[[], T | Failure]) -> T | Failure:
+    """The value that was read, or why it could not be read."""
     try:
         return read()
     except Unread as missing:

@@ -52,6 +52,7 @@ REMEDIES = {
 
 
 def check_groups_visible(state: CoordinatorState, config: Config) -> Iterator[Finding]:
+    """Rights and coordinators allow every group to be seen."""
     options = tool_options(config.kafka)
     level = Level.WARNING if _assumes_visible(config) else Level.PROBLEM
     if not state.may_describe_cluster:

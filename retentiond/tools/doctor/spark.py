@@ -107,6 +107,7 @@ def try_spark(
 
 
 def check_java_options(master: str, environment: Mapping[str, str]) -> Iterator[Finding]:
+    """No environment variable of the platform gives options to every Java."""
     given = [name for name in VARIABLES if environment.get(name)]
     if master.startswith(CONNECT) or not given:
         return

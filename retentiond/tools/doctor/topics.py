@@ -34,6 +34,7 @@ from retentiond.tools.doctor.finding import (
 
 
 def check_topics(topics: Sequence[EnabledTopic], config: Config) -> Iterator[Finding]:
+    """Nothing in a topic's settings, policy or name speaks against deletion."""
     exact = config.exact_names
     held: dict[Level, list[tuple[str, str]]] = {Level.PROBLEM: [], Level.WARNING: []}
     for reading in (topic.reading for topic in topics):
@@ -70,6 +71,7 @@ def _frees_nothing(topics: Sequence[EnabledTopic]) -> Iterator[Finding]:
 
 
 def check_policy_files(config: Config) -> Iterator[Finding]:
+    """Every fenced file can be used."""
     for file in config.unreadable:
         yield problem(
             f"policy file {file.name}",
@@ -97,6 +99,7 @@ def read_undated(
 
 
 def check_undated(topics: frozenset[str]) -> Iterator[Finding]:
+    """Every record whose age counts has a timestamp."""
     yield from about(
         Level.WARNING,
         "topic",

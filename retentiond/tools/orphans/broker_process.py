@@ -70,6 +70,7 @@ def _resolve(log_dirs: Iterable[Path]) -> tuple[Path, ...]:
 
 
 def _owner(log_dir: Path) -> tuple[int, str]:
+    """The ids of the directory's broker and cluster."""
     path = log_dir / META_PROPERTIES
     try:
         properties = java_properties.read(path)

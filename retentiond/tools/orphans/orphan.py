@@ -205,6 +205,7 @@ def judge(
 
 
 def _by_one_broker(folder: PartitionFolder, answer: TopicReplicasAnswer, broker: int) -> Judgement:
+    """The judgement from one broker's answer."""
     partition = folder.parsed_name.partition
     match answer:
         case Failure():
