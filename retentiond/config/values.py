@@ -323,8 +323,8 @@ def _regex(value: object, *, any_dot: bool = False, of_topics: bool = False) -> 
         raise refused(f"expected a regular expression of RE2's syntax{detail}") from None
     if has_stray_blank(text, anywhere=of_topics):
         raise refused(
-            "expected a pattern that matches a topic, but no topic's name has white space or "
-            f"control characters; {_BLOCK_SCALAR}"
+            "expected a pattern without white space and control characters, as no topic's name has "
+            f"any; {_BLOCK_SCALAR}"
             if of_topics
             else f"expected a pattern of names {_NOT_BLANK_AT_ITS_ENDS}"
         )

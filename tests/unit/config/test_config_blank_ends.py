@@ -55,7 +55,7 @@ def test_any_other_pattern_is_taken(pattern: str, place: str) -> None:
 @pytest.mark.parametrize("pattern", BLANK_INSIDE)
 def test_white_space_inside_is_refused_in_patterns_of_topics_alone(pattern: str) -> None:
     parsed(MINIMAL + PLACES["topics[0].groups.exclude[0]"].replace("@", f'"{pattern}"'))
-    with pytest.raises(ConfigError, match=r"no topic's name has white space"):
+    with pytest.raises(ConfigError, match=r"as no topic's name has any"):
         parsed(MINIMAL + PLACES["topics[0].pattern"].replace("@", f'"{pattern}"'))
 
 
