@@ -6,13 +6,13 @@ The guard's code (`retentiond.act.rule`) says which groups count on a topic.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from retentiond.act.evidence import Evidence
 from retentiond.act.rule import check_topic, counting
 from retentiond.config import Config, ExternalReader, TopicPolicy
-from retentiond.formatting import say_many, say_name
+from retentiond.formatting import say_many, say_name, say_verb
 from retentiond.gather.assemble import unnamed_readers
 from retentiond.gather.external_positions import Position
 from retentiond.gather.groups import GroupListing, problems
@@ -229,16 +229,14 @@ def check_external(
         if reader.name in groups:
             yield problem(
                 subject,
-                f"has the name of a group of the cluster, so {first_names(sorted(named))} "
-                f"{'is' if len(named) == 1 else 'are'} held",
+                f"has the name of a group of the cluster, so {_are_held(named)}",
                 "give it another name under groups.external",
                 tuple(sorted(named)),
             )
         if isinstance(position, Failure):
             yield problem(
                 subject,
-                f"can't be read, so {first_names(sorted(named))} "
-                f"{'is' if len(named) == 1 else 'are'} held: {position.message}",
+                f"can't be read, so {_are_held(named)}: {position.message}",
                 "see that the place under groups.external is right, that this user may read it, "
                 "and that the reader writes it at least every max_age",
                 tuple(sorted(named)),
@@ -260,8 +258,7 @@ def check_external(
             held = sorted({at.topic for at in beyond})
             yield problem(
                 subject,
-                "its position lies beyond the end, so "
-                f"{first_names(held)} {'is' if len(held) == 1 else 'are'} held: "
+                f"its position lies beyond the end, so {_are_held(held)}: "
                 f"{'; '.join(sorted(beyond.values())[:MOST_SHOWN])}",
                 "see that the place under groups.external tells next offsets of this very cluster, "
                 "and whether the topic was recreated",
@@ -273,6 +270,10 @@ def check_external(
             f"its position is read: {say_many(len(position), 'partition')} of "
             f"{say_many(len({commit.topic for commit in position}), 'topic')}",
         )
+
+
+def _are_held(topics: Collection[str]) -> str:
+    return f"{first_names(sorted(topics))} {say_verb(len(topics), 'is', 'are')} held"
 
 
 MOST_SHOWN = 3
