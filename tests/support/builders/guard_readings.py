@@ -57,6 +57,7 @@ class Reading:
 
     cluster_id: str = "cluster-a"
     problems: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
     topics: dict[str, TopicReading] = field(default_factory=dict)
     partitions: dict[TopicPartition, PartitionReading] = field(default_factory=dict)
     groups: dict[str, GroupReading] = field(default_factory=dict)
@@ -114,6 +115,7 @@ class Reading:
             ),
             readers=pairs(self.readers),
             problems=self.problems,
+            hidden=self.hidden,
             remembered_readers=pairs(self.remembered_readers),
             changelogs=pairs(self.changelogs),
             epoch_ends={

@@ -271,20 +271,3 @@ def test_when_the_start_is_interrupted_as_well_the_one_after_makes_the_audit_tru
 
     assert interrupted or (error is Broken and "before the" in STEPS_OF_A_START[fatal])
     check(tmp_path, kafka)
-
-
-def test_when_killed_after_the_request_what_was_applied_is_recognised(tmp_path: Path) -> None:
-    steps = Steps(AFTER_THE_FIRST_REQUEST)
-    kafka = FragileLeaders(steps)
-    with pytest.raises(Killed):
-        run(tmp_path, kafka, steps)
-
-    start_again(tmp_path, kafka, Steps())
-
-    audit = Audit.open(tmp_path)
-    assert [record.outcome for record in read_deletions(audit.state_dir)] == [
-        Outcome.DELETED,
-        Outcome.DELETED,
-        Outcome.UNKNOWN,  # its leader had moved; an open intent can't know that
-    ]
-    audit.close()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
+from itertools import chain, repeat
 from threading import Event
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -34,7 +36,11 @@ FRESH = EvidenceAge(NOW, READ_AT)
 BY_WHOM = "whether this request deleted them is not known"
 READ_BACK = f"the records were gone by the time it was read back; {BY_WHOM}"
 
-OTHER_IDS = pytest.mark.parametrize("other_id", ["an id that comes before", "z, which comes after"])
+OTHER_IDS = ("an id that comes before", "z, which comes after")
+
+PULLED = Pause("incident 4711")
+UNAVAILABLE = KafkaUnavailable("no broker answers")
+OTHER = OtherCluster("two clusters answer")
 
 
 class Notebook:
@@ -115,15 +121,104 @@ def stage() -> Stage:
     return Stage()
 
 
-def test_the_intent_comes_before_the_request_and_the_outcome_after(stage: Stage) -> None:
+# What each answer proves
+
+LOST = "REQUEST_TIMED_OUT: as told; the log start offset was 10 when read back"
+REFUSED = "POLICY_VIOLATION: as told"
+
+
+class Case(NamedTuple):
+    """What the leader of P0 answers, one after the other, and what its outcome must be."""
+
+    replies: list[Reply]
+    outcome: Outcome
+    low_watermark: int | None = None
+    error: str | None = None
+    requests: int = 1
+    is_read_back: bool = False
+
+
+ANSWERS = {
+    "applies": Case([Reply.APPLIES], Outcome.DELETED, 100),
+    "refuses": Case([Reply.REFUSES], Outcome.FAILED, None, REFUSED),
+    "was sent nothing": Case([Reply.SILENT], Outcome.NOT_ATTEMPTED, None, "as told"),
+    "is lost": Case([Reply.IS_LOST], Outcome.UNKNOWN, None, LOST, is_read_back=True),
+    "applies and is lost": Case(
+        [Reply.APPLIES_AND_IS_LOST], Outcome.DELETED, 100, READ_BACK, is_read_back=True
+    ),
+    "lags": Case(
+        [Reply.LAGS],
+        Outcome.UNKNOWN,
+        10,
+        "the broker answered with the low watermark 10; the log start offset was 10 when read back",
+        is_read_back=True,
+    ),
+    "says nothing": Case(
+        [Reply.SAYS_NOTHING],
+        Outcome.UNKNOWN,
+        None,
+        "NO_ANSWER: nothing came back; the log start offset was 10 when read back",
+        is_read_back=True,
+    ),
+    "has moved": Case([Reply.MOVED], Outcome.DELETED, 100, requests=2),
+    "keeps moving": Case(
+        [Reply.MOVED] * 9,
+        Outcome.UNKNOWN,
+        None,
+        "NOT_LEADER_FOR_PARTITION: as told; the log start offset was 10 when read back",
+        requests=3,
+        is_read_back=True,
+    ),
+    "applies and keeps moving": Case(
+        [Reply.APPLIES_AND_MOVES] + [Reply.MOVED] * 9, Outcome.DELETED, 100, READ_BACK, 3, True
+    ),
+    "moves and is lost": Case(
+        [Reply.MOVED, Reply.APPLIES_AND_IS_LOST], Outcome.DELETED, 100, READ_BACK, 2, True
+    ),
+    # A refusal by the next leader, or its silence, does not make the first request harmless.
+    "applies and moves, and the next refuses": Case(
+        [Reply.APPLIES_AND_MOVES, Reply.REFUSES], Outcome.DELETED, 100, READ_BACK, 2, True
+    ),
+    "moves, and the next refuses": Case(
+        [Reply.MOVED, Reply.REFUSES],
+        Outcome.UNKNOWN,
+        None,
+        f"{REFUSED}; the log start offset was 10 when read back",
+        2,
+        True,
+    ),
+    "moves, and the next was sent nothing": Case(
+        [Reply.MOVED, Reply.SILENT],
+        Outcome.UNKNOWN,
+        None,
+        "LEADER_NOT_AVAILABLE: as told; the log start offset was 10 when read back",
+        2,
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_an_answer_is_taken_for_what_it_proves_and_leaves_the_others_alone(
+    stage: Stage, name: str
+) -> None:
+    """An intent comes before the request and the outcome after; only who has moved is asked again,
+    three times at most."""
+    case = ANSWERS[name]
+    stage.kafka.replies[P0] = list(case.replies)
+    stage.stop = stop = CountingStop()
+
     outcomes = stage.execute(P0, P1)
 
-    assert stage.kafka.calls == ["intend", "look_before_deleting", "delete_records", "settle"]
-    assert stage.kafka.requests == [{P0: 100, P1: 100}]
     assert outcomes == (
-        DeletionOutcome("orders", 0, Outcome.DELETED, low_watermark=100),
-        DeletionOutcome("orders", 1, Outcome.DELETED, low_watermark=100),
+        DeletionOutcome("orders", 0, case.outcome, case.low_watermark, case.error),
+        DeletionOutcome("orders", 1, Outcome.DELETED, 100),
     )
+    assert stage.kafka.requests == [{P0: 100, P1: 100}, {P0: 100}, {P0: 100}][: case.requests]
+    assert stop.waits == [0.5, 1.0][: case.requests - 1]
+    read_back = ["offsets", "describe_topics"] if case.is_read_back else []
+    attempts = ["look_before_deleting", "delete_records"] * case.requests
+    assert stage.kafka.calls == ["intend", *attempts, *read_back, "settle"]
     assert stage.journal.settled == [outcomes]
 
 
@@ -137,249 +232,7 @@ def test_a_low_watermark_above_the_cutoff_proves_that_the_records_are_gone_and_n
     note = f"the records were gone when it was asked; {BY_WHOM}"
     assert outcome == DeletionOutcome("orders", 0, Outcome.DELETED, 120, note)
     assert not outcome.is_ours
-    assert stage.kafka.calls == [
-        "intend",
-        "look_before_deleting",
-        "delete_records",
-        "settle",
-    ]  # nothing is read back
-
-
-def test_an_intent_says_when_its_evidence_was_read_and_when_it_is_requested(stage: Stage) -> None:
-    clock = iter(range(NOW, NOW + 100))
-    stage.now = lambda: next(clock)
-
-    stage.execute(P0, P1, evidence=EvidenceAge(NOW - 7, READ_AT))
-
-    assert stage.journal.times_ms == [(NOW - 7, NOW)]
-
-
-def test_when_the_intent_cannot_be_written_no_request_goes_out(stage: Stage) -> None:
-    stage.journal.full = True
-
-    with pytest.raises(StateError):
-        stage.execute(P0)
-
-    assert stage.kafka.requests == []
-
-
-def test_a_refusal_is_a_failure_and_leaves_the_others_alone(stage: Stage) -> None:
-    stage.kafka.replies[P0] = [Reply.REFUSES]
-
-    outcomes = stage.execute(P0, P1)
-
-    assert outcomes[0] == DeletionOutcome(
-        "orders", 0, Outcome.FAILED, error="POLICY_VIOLATION: as told"
-    )
-    assert outcomes[1].outcome is Outcome.DELETED
-    assert len(stage.kafka.requests) == 1
-
-
-def test_what_a_silent_leader_was_not_sent_is_not_attempted_and_nothing_is_read_back(
-    stage: Stage,
-) -> None:
-    stage.kafka.replies[P0] = [Reply.SILENT]
-
-    outcomes = stage.execute(P0, P1)
-
-    assert outcomes[0] == DeletionOutcome("orders", 0, Outcome.NOT_ATTEMPTED, error="as told")
-    assert outcomes[1].outcome is Outcome.DELETED
     assert "offsets" not in stage.kafka.calls
-
-
-@pytest.mark.parametrize(
-    ("reply", "age_s"), [(Reply.APPLIES, 2.0), (Reply.REFUSES, 2.0), (Reply.SILENT, None)]
-)
-def test_how_old_the_evidence_was_is_told_unless_no_request_went_out(
-    stage: Stage, reply: Reply, age_s: float | None
-) -> None:
-    stage.kafka.replies[P0] = [reply]
-
-    stage.execute(P0, evidence=read_ago(2.0))
-
-    assert stage.age_s == age_s
-
-
-# --- leaders that moved
-
-
-def test_when_a_leader_has_moved_only_its_partition_is_asked_again(stage: Stage) -> None:
-    stage.kafka.replies[P1] = [Reply.MOVED]
-
-    outcomes = stage.execute(P0, P1)
-
-    assert [each.outcome for each in outcomes] == [Outcome.DELETED] * 2
-    assert stage.kafka.requests == [{P0: 100, P1: 100}, {P1: 100}]
-    assert stage.kafka.calls == [
-        "intend",
-        "look_before_deleting",
-        "delete_records",
-        "look_before_deleting",
-        "delete_records",
-        "settle",
-    ]
-
-
-def test_a_leader_that_keeps_moving_is_asked_three_times_and_then_read_back(
-    stage: Stage,
-) -> None:
-    stage.kafka.replies[P0] = [Reply.MOVED] * 9
-    stage.stop = stop = CountingStop()
-
-    (outcome,) = stage.execute(P0)
-
-    assert outcome.outcome is Outcome.UNKNOWN
-    assert outcome.error == (
-        "NOT_LEADER_FOR_PARTITION: as told; the log start offset was 10 when read back"
-    )
-    assert len(stage.kafka.requests) == 3
-    assert stop.waits == [0.5, 1.0]
-
-
-def test_a_leader_that_moved_its_log_start_and_then_lost_the_lead_is_read_back_as_deleted(
-    stage: Stage,
-) -> None:
-    stage.kafka.replies[P0] = [Reply.APPLIES_AND_MOVES] + [Reply.MOVED] * 9
-
-    (outcome,) = stage.execute(P0)
-
-    assert outcome == DeletionOutcome("orders", 0, Outcome.DELETED, 100, READ_BACK)
-    assert len(stage.kafka.requests) == 3
-
-
-def test_a_refusal_by_the_next_leader_or_its_silence_does_not_make_the_first_request_harmless(
-    stage: Stage,
-) -> None:
-    stage.kafka.replies[P0] = [Reply.APPLIES_AND_MOVES, Reply.REFUSES]
-    stage.kafka.replies[P1] = [Reply.MOVED, Reply.REFUSES]
-    stage.kafka.replies[P2] = [Reply.MOVED, Reply.SILENT]
-
-    first, *others = stage.execute(P0, P1, P2)
-
-    assert first == DeletionOutcome("orders", 0, Outcome.DELETED, 100, READ_BACK)
-    assert [each.outcome for each in others] == [Outcome.UNKNOWN] * 2
-    assert others[0].error == (
-        "POLICY_VIOLATION: as told; the log start offset was 10 when read back"
-    )
-    assert len(stage.kafka.requests) == 2
-
-
-def test_a_stop_ends_the_wait_for_a_moved_leader(stage: Stage) -> None:
-    stage.kafka.replies[P0] = [Reply.MOVED]
-    stage.stop = CountingStop(patience=1)
-
-    outcomes = stage.execute(P0, P1)
-
-    assert [each.outcome for each in outcomes] == [Outcome.UNKNOWN, Outcome.DELETED]
-    assert stage.kafka.calls == ["intend", "look_before_deleting", "delete_records", "settle"]
-    assert stage.journal.settled == [outcomes]
-
-
-@OTHER_IDS
-def test_a_topic_recreated_while_its_leader_moved_is_not_asked_again(
-    stage: Stage, other_id: str
-) -> None:
-    class Recreated(CountingStop):
-        def wait(self, timeout: float | None = None) -> bool:
-            for log in stage.kafka.logs.values():
-                log.topic_id = other_id
-            return super().wait(timeout)
-
-    stage.kafka.replies[P0] = [Reply.MOVED]
-    stage.stop = Recreated()
-
-    (outcome,) = stage.execute(P0)
-
-    assert outcome.outcome is Outcome.UNKNOWN
-    assert (outcome.error or "").endswith("; the topic was recreated meanwhile")
-    assert len(stage.kafka.requests) == 1
-    assert stage.kafka.logs[P0].log_start_offset == 10
-
-
-@OTHER_IDS
-def test_a_topic_recreated_since_the_second_reading_is_not_asked_for(
-    stage: Stage, other_id: str
-) -> None:
-    for log in stage.kafka.logs.values():
-        log.topic_id = other_id
-
-    (outcome,) = stage.execute(P0)
-
-    assert outcome == DeletionOutcome(
-        "orders",
-        0,
-        Outcome.NOT_ATTEMPTED,
-        error=f"the topic's id was id-of-orders, and right before the request it is {other_id}",
-    )
-    assert stage.kafka.requests == []
-    assert stage.journal.settled == [(outcome,)]
-
-
-def test_when_the_topics_cannot_be_looked_at_nothing_is_asked_for(stage: Stage) -> None:
-    stage.kafka.failing["look_before_deleting"] = KafkaUnavailable("no broker answers")
-
-    (outcome,) = stage.execute(P0)
-
-    assert outcome.outcome is Outcome.NOT_ATTEMPTED
-    assert outcome.error == (
-        "the topics could not be looked at right before the request (no broker answers)"
-    )
-    assert stage.kafka.requests == []
-
-
-def test_no_request_may_be_handed_over_after_its_evidence_is_too_old(stage: Stage) -> None:
-    stage.execute(P0)
-    assert stage.kafka.deadlines == [READ_AT + 5.0]
-
-
-def test_when_another_cluster_answers_the_batch_is_settled_and_the_cycle_fails(
-    stage: Stage,
-) -> None:
-    stage.kafka.failing["look_before_deleting"] = OtherCluster("two clusters answer")
-
-    told: list[DeletionOutcome] = []
-
-    with pytest.raises(OtherCluster):
-        stage.execute(P0, P1, outcomes=told)
-
-    assert stage.kafka.requests == []
-    assert stage.journal.settled == [tuple(told)]
-    first, second = told
-    assert [first.outcome, second.outcome] == [Outcome.NOT_ATTEMPTED] * 2
-    assert first.error == "two clusters answer"
-
-
-@pytest.mark.parametrize(
-    "error", [KafkaUnavailable("no broker answers"), OtherCluster("two clusters answer")]
-)
-def test_when_a_topic_cannot_be_looked_at_again_a_moved_partition_is_not_asked_again(
-    stage: Stage, error: Exception
-) -> None:
-    class Gone(CountingStop):
-        def wait(self, timeout: float | None = None) -> bool:
-            stage.kafka.failing["look_before_deleting"] = error
-            return super().wait(timeout)
-
-    stage.kafka.replies[P0] = [Reply.MOVED]
-    stage.stop = stop = Gone()
-
-    (outcome,) = stage.execute(P0)
-
-    assert outcome.outcome is Outcome.UNKNOWN
-    assert len(stage.kafka.requests) == 1
-    assert stop.waits == [0.5]
-    assert stage.journal.settled == [(outcome,)]
-
-
-def test_a_request_lost_after_its_leader_moved_is_read_back(stage: Stage) -> None:
-    stage.kafka.replies[P0] = [Reply.MOVED, Reply.APPLIES_AND_IS_LOST]
-
-    (outcome,) = stage.execute(P0)
-
-    assert outcome == DeletionOutcome("orders", 0, Outcome.DELETED, 100, READ_BACK)
-
-
-# --- answers that prove nothing
 
 
 @pytest.mark.parametrize(
@@ -403,95 +256,64 @@ def test_without_an_id_or_an_offset_no_log_start_proves_that_a_lost_request_was_
     assert outcome.error == "REQUEST_TIMED_OUT: as told; no log start offset can prove it"
 
 
-@pytest.mark.parametrize(
-    ("reply", "low_watermark", "said"),
-    [
-        (Reply.IS_LOST, None, ""),
-        (Reply.LAGS, 10, "the broker answered with the low watermark 10"),
-        (Reply.SAYS_NOTHING, None, ""),
-    ],
-)
-def test_an_answer_that_proves_nothing_is_unknown_and_never_failed(
-    stage: Stage, reply: Reply, low_watermark: int | None, said: str
-) -> None:
-    stage.kafka.replies[P0] = [reply]
+def recreated_as(topic_id: str) -> Callable[[Stage], object]:
+    def recreate(stage: Stage) -> None:
+        for log in stage.kafka.logs.values():
+            log.topic_id, log.log_start_offset = topic_id, 5000
 
-    outcomes = by_partition(stage.execute(P0, P1))
-
-    assert outcomes[P0].outcome is Outcome.UNKNOWN
-    assert outcomes[P0].low_watermark == low_watermark
-    error = outcomes[P0].error or ""
-    assert error.endswith(f"{said}; the log start offset was 10 when read back")
-    assert outcomes[P1].outcome is Outcome.DELETED
-    assert len(stage.kafka.requests) == 1  # never asked twice
+    return recreate
 
 
-def test_a_timed_out_request_that_was_applied_is_read_back_as_deleted(stage: Stage) -> None:
+def failing(method: str, error: Exception = UNAVAILABLE) -> Callable[[Stage], object]:
+    return lambda stage: stage.kafka.failing.update({method: error})
+
+
+AFTER_A_LOST_REQUEST: dict[str, tuple[Callable[[Stage], object], str]] = {
+    "one record is there": (
+        lambda stage: setattr(stage.kafka.logs[P0], "log_start_offset", 99),
+        "the log start offset was 99 when read back",
+    ),
+    "recreated, before": (recreated_as(OTHER_IDS[0]), "the topic was recreated meanwhile"),
+    "recreated, after": (recreated_as(OTHER_IDS[1]), "the topic was recreated meanwhile"),
+    "its leader is away": (
+        lambda stage: stage.kafka.unreadable.add(P0),
+        "the log start offset could not be read back (LEADER_NOT_AVAILABLE: no leader)",
+    ),
+    "offsets can't be read": (
+        failing("offsets"),
+        "the topic could not be read back (KafkaUnavailable: no broker answers)",
+    ),
+    "topics can't be read": (
+        failing("describe_topics"),
+        "the topic could not be read back (KafkaUnavailable: no broker answers)",
+    ),
+    "it is asked to stop": (  # and leaves it to the next start
+        lambda stage: stage.stop.set(),
+        "the topic could not be read back (STOPPING: retentiond is stopping)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", AFTER_A_LOST_REQUEST)
+def test_what_is_read_back_after_a_lost_request_may_prove_nothing(stage: Stage, name: str) -> None:
+    change, why = AFTER_A_LOST_REQUEST[name]
     stage.kafka.replies[P0] = [Reply.APPLIES_AND_IS_LOST]
-
-    (outcome,) = stage.execute(P0)
-
-    assert outcome == DeletionOutcome("orders", 0, Outcome.DELETED, 100, READ_BACK)
-    assert stage.kafka.calls == [
-        "intend",
-        "look_before_deleting",
-        "delete_records",
-        "offsets",
-        "describe_topics",
-        "settle",
-    ]
-
-
-def test_a_log_start_right_below_the_cutoff_proves_nothing(stage: Stage) -> None:
-    stage.kafka.replies[P0] = [Reply.IS_LOST]
-    stage.kafka.logs[P0].log_start_offset = 99
-
-    (outcome,) = stage.execute(P0)
-
-    assert outcome.outcome is Outcome.UNKNOWN
-
-
-@OTHER_IDS
-def test_the_log_start_of_a_recreated_topic_proves_nothing(stage: Stage, other_id: str) -> None:
-    stage.kafka.replies[P0] = [Reply.IS_LOST]
     delete_records = stage.kafka.delete_records
 
-    def and_then_it_is_recreated(*args: Any, **named: Any) -> Any:
+    def and_then_it_changes(*args: Any, **named: Any) -> Any:
         answers = delete_records(*args, **named)
-        for log in stage.kafka.logs.values():
-            log.log_start_offset, log.topic_id = 5000, other_id
+        change(stage)
         return answers
 
-    stage.kafka.delete_records = and_then_it_is_recreated  # type: ignore[method-assign]  # as said
-
-    (outcome,) = stage.execute(P0)
-
-    assert outcome.outcome is Outcome.UNKNOWN
-    assert outcome.error == "REQUEST_TIMED_OUT: as told; the topic was recreated meanwhile"
-
-
-def test_when_the_log_start_cannot_be_read_back_the_outcome_is_unknown(stage: Stage) -> None:
-    stage.kafka.replies[P0] = [Reply.APPLIES_AND_IS_LOST]
-    stage.kafka.unreadable.add(P0)
-
-    (outcome,) = stage.execute(P0)
-
-    assert outcome.outcome is Outcome.UNKNOWN
-    assert outcome.error == (
-        "REQUEST_TIMED_OUT: as told; the log start offset could not be read back "
-        "(LEADER_NOT_AVAILABLE: no leader)"
-    )
-
-
-@pytest.mark.parametrize("method", ["offsets", "describe_topics"])
-def test_a_read_back_that_raises_proves_nothing(stage: Stage, method: str) -> None:
-    stage.kafka.replies[P0] = [Reply.APPLIES_AND_IS_LOST]
-    stage.kafka.failing[method] = KafkaUnavailable("no broker answers")
+    stage.kafka.delete_records = and_then_it_changes  # type: ignore[method-assign]  # as said
 
     outcomes = stage.execute(P0, P1)
 
-    assert [each.outcome for each in outcomes] == [Outcome.UNKNOWN, Outcome.DELETED]
+    lost = f"REQUEST_TIMED_OUT: as told; {why}"
+    assert outcomes[0] == DeletionOutcome("orders", 0, Outcome.UNKNOWN, error=lost)
+    assert outcomes[1].outcome is Outcome.DELETED
     assert stage.journal.settled == [outcomes]
+    assert ("offsets" in stage.kafka.calls) is (not stage.stop.is_set())
 
 
 @pytest.mark.parametrize("error", [KafkaUnavailable("gone"), RuntimeError("a bug")])
@@ -508,7 +330,92 @@ def test_a_request_that_raises_is_read_back_for_every_partition(
     assert (outcomes[P1].error or "").startswith(f"{type(error).__name__}: {error}; ")
 
 
-# --- when to stop
+# Before the request
+
+
+def test_an_intent_says_when_its_evidence_was_read_and_when_it_is_requested(stage: Stage) -> None:
+    clock = iter(range(NOW, NOW + 100))
+    stage.now = lambda: next(clock)
+
+    stage.execute(P0, P1, evidence=EvidenceAge(NOW - 7, READ_AT))
+
+    assert stage.journal.times_ms == [(NOW - 7, NOW)]
+
+
+def test_when_the_intent_cannot_be_written_no_request_goes_out(stage: Stage) -> None:
+    stage.journal.full = True
+
+    with pytest.raises(StateError):
+        stage.execute(P0)
+
+    assert stage.kafka.requests == []
+
+
+LOOKS: dict[str, tuple[Callable[[Stage], object], str]] = {
+    **{
+        topic_id: (
+            recreated_as(topic_id),
+            f"the topic's id was id-of-orders, and right before the request it is {topic_id}",
+        )
+        for topic_id in OTHER_IDS
+    },
+    "no broker answers": (
+        failing("look_before_deleting"),
+        "the topics could not be looked at right before the request (no broker answers)",
+    ),
+    "another cluster answers": (failing("look_before_deleting", OTHER), str(OTHER)),
+}
+
+
+@pytest.mark.parametrize("name", LOOKS)
+def test_what_the_last_look_objects_to_is_not_asked_for(stage: Stage, name: str) -> None:
+    change, why = LOOKS[name]
+    change(stage)
+    told: list[DeletionOutcome] = []
+
+    with pytest.raises(OtherCluster) if "cluster" in name else nullcontext():
+        stage.execute(P0, P1, outcomes=told)
+
+    assert told == [
+        DeletionOutcome("orders", number, Outcome.NOT_ATTEMPTED, error=why) for number in (0, 1)
+    ]
+    assert stage.kafka.requests == []
+    assert stage.journal.settled == [tuple(told)]
+
+
+@pytest.mark.parametrize("name", LOOKS)
+def test_what_the_look_objects_to_once_a_leader_has_moved_is_not_asked_again(
+    stage: Stage, name: str
+) -> None:
+    class Changes(CountingStop):
+        def wait(self, timeout: float | None = None) -> bool:
+            LOOKS[name][0](stage)
+            return super().wait(timeout)
+
+    stage.kafka.replies[P0] = [Reply.MOVED]
+    stage.stop = stop = Changes()
+
+    (outcome,) = stage.execute(P0)
+
+    assert outcome.outcome is Outcome.UNKNOWN
+    assert (name in OTHER_IDS) is str(outcome.error).endswith("; the topic was recreated meanwhile")
+    assert len(stage.kafka.requests) == 1
+    assert stop.waits == [0.5]
+    assert stage.journal.settled == [(outcome,)]
+
+
+# When to stop
+
+
+def test_a_stop_ends_the_wait_for_a_moved_leader(stage: Stage) -> None:
+    stage.kafka.replies[P0] = [Reply.MOVED]
+    stage.stop = CountingStop(patience=1)
+
+    outcomes = stage.execute(P0, P1)
+
+    assert [each.outcome for each in outcomes] == [Outcome.UNKNOWN, Outcome.DELETED]
+    assert stage.kafka.calls == ["intend", "look_before_deleting", "delete_records", "settle"]
+    assert stage.journal.settled == [outcomes]
 
 
 def test_when_asked_to_stop_no_batch_goes_out(stage: Stage) -> None:
@@ -522,26 +429,45 @@ def test_when_asked_to_stop_no_batch_goes_out(stage: Stage) -> None:
     assert stage.kafka.calls == []
 
 
-def test_when_asked_to_stop_meanwhile_a_lost_request_is_left_to_the_next_start(
-    stage: Stage,
+def in_turn(*said: Any) -> Callable[[], Any]:
+    """Says them one after the other, the last one for good."""
+    each = chain(said, repeat(said[-1]))
+    return lambda: next(each)
+
+
+@pytest.mark.parametrize(
+    ("pauses", "ages_s", "error"),
+    [
+        ([PULLED], [0], "paused: incident 4711"),
+        ([None], [5.001], "the groups were read 5.0 s ago, longer than 5.0 s"),
+        # once the intents are written
+        ([None, PULLED], [0], "paused: incident 4711"),
+        ([None], [0, 5.1], "the groups were read 5.1 s ago, longer than 5.0 s"),
+        # before a second attempt; nor is one made when the brake is let go before a third
+        ([None, None, PULLED], [0], None),
+        ([None, None, PULLED, None], [0], None),
+        ([None], [0, 0, 5.1], None),
+    ],
+)
+def test_what_is_paused_or_whose_evidence_has_grown_old_is_not_requested(
+    stage: Stage, pauses: list[Pause | None], ages_s: list[float], error: str | None
 ) -> None:
-    stage.kafka.replies[P0] = [Reply.APPLIES_AND_IS_LOST]
-    answer = stage.kafka.answer
+    stage.why_paused = in_turn(*pauses)
+    stage.elapsed = in_turn(*(READ_AT + age_s for age_s in ages_s))
+    stage.kafka.replies[P0] = [Reply.MOVED, Reply.MOVED]
 
-    def answer_and_stop(at: TopicPartition, cutoff: int, reply: Reply) -> object:
-        stage.stop.set()
-        return answer(at, cutoff, reply)
+    (outcome,) = stage.execute(P0)
 
-    stage.kafka.answer = answer_and_stop  # type: ignore[method-assign,assignment]  # a spy
-
-    outcomes = stage.execute(P0, P1)
-
-    assert [each.outcome for each in outcomes] == [Outcome.UNKNOWN, Outcome.DELETED]
-    assert outcomes[0].error == (
-        "REQUEST_TIMED_OUT: as told; "
-        "the topic could not be read back (STOPPING: retentiond is stopping)"
-    )
-    assert stage.kafka.calls == ["intend", "look_before_deleting", "delete_records", "settle"]
+    if error is None:
+        assert outcome.outcome is Outcome.UNKNOWN
+        assert len(stage.kafka.requests) == 1
+    else:
+        assert outcome == DeletionOutcome("orders", 0, Outcome.NOT_ATTEMPTED, error=error)
+        at_once = len(pauses) == len(ages_s) == 1
+        assert stage.kafka.calls == (
+            [] if at_once else ["intend", "look_before_deleting", "settle"]
+        )
+        assert stage.journal.settled == ([] if at_once else [(outcome,)])
 
 
 def read_ago(seconds: float, round_trip_s: float = 0.0) -> EvidenceAge:
@@ -558,16 +484,30 @@ def test_evidence_of_just_the_age_allowed_is_used(stage: Stage) -> None:
     ("round_trip_s", "said"),
     [(0.01, ""), (0.6, "; 7 round trips to the brokers, of 600 ms each, take 4.2 s of it")],
 )
-def test_evidence_that_is_too_old_is_not_used(stage: Stage, round_trip_s: float, said: str) -> None:
+def test_evidence_that_is_too_old_says_what_long_round_trips_have_to_do_with_it(
+    stage: Stage, round_trip_s: float, said: str
+) -> None:
     (outcome,) = stage.execute(P0, evidence=read_ago(5.001, round_trip_s))
 
-    assert outcome == DeletionOutcome(
-        "orders",
-        0,
-        Outcome.NOT_ATTEMPTED,
-        error=f"the groups were read 5.0 s ago, longer than 5.0 s{said}",
-    )
-    assert stage.kafka.calls == []
+    assert outcome.error == f"the groups were read 5.0 s ago, longer than 5.0 s{said}"
+
+
+@pytest.mark.parametrize(
+    ("reply", "age_s"), [(Reply.APPLIES, 2.0), (Reply.REFUSES, 2.0), (Reply.SILENT, None)]
+)
+def test_how_old_the_evidence_was_is_told_unless_no_request_went_out(
+    stage: Stage, reply: Reply, age_s: float | None
+) -> None:
+    stage.kafka.replies[P0] = [reply]
+
+    stage.execute(P0, evidence=read_ago(2.0))
+
+    assert stage.age_s == age_s
+
+
+def test_no_request_may_be_handed_over_after_its_evidence_is_too_old(stage: Stage) -> None:
+    stage.execute(P0)
+    assert stage.kafka.deadlines == [READ_AT + 5.0]
 
 
 def test_the_wall_clock_has_no_say_in_how_old_the_evidence_is(stage: Stage) -> None:
@@ -585,28 +525,6 @@ def test_a_clock_set_back_by_a_moment_puts_no_request_before_its_evidence(stage:
     assert stage.journal.times_ms == [(NOW + 500, NOW + 500)]
 
 
-def ticking(*ages_s: float) -> Callable[[], float]:
-    """The evidence's age at each look at the clock, the last one for good."""
-
-    def ticks() -> Iterator[float]:
-        yield from ages_s
-        while True:
-            yield ages_s[-1]
-
-    clock = ticks()
-    return lambda: READ_AT + next(clock)
-
-
-def test_evidence_that_grew_old_while_the_intent_was_written_is_not_used(stage: Stage) -> None:
-    stage.elapsed = ticking(0, 5.1)  # before the intents, before the request
-
-    (outcome,) = stage.execute(P0)
-
-    assert outcome.outcome is Outcome.NOT_ATTEMPTED
-    assert stage.kafka.requests == []
-    assert stage.journal.settled == [(outcome,)]
-
-
 def test_the_age_is_looked_at_after_the_topics_and_right_before_the_request(stage: Stage) -> None:
     def elapsed() -> float:
         stage.kafka.calls.append("clock")
@@ -618,13 +536,3 @@ def test_the_age_is_looked_at_after_the_topics_and_right_before_the_request(stag
 
     before_request = stage.kafka.calls[: stage.kafka.calls.index("delete_records")]
     assert before_request[-3:] == ["look_before_deleting", "clock", "clock"]
-
-
-def test_evidence_that_grew_old_before_a_second_attempt_is_not_used(stage: Stage) -> None:
-    stage.kafka.replies[P0] = [Reply.MOVED]
-    stage.elapsed = ticking(0, 0, 5.1)
-
-    (outcome,) = stage.execute(P0)
-
-    assert outcome.outcome is Outcome.UNKNOWN
-    assert len(stage.kafka.requests) == 1

@@ -40,6 +40,7 @@ from tests.support.builders.guard_readings import (
 )
 
 LOST = Failure("LEADER_NOT_AVAILABLE", "no leader")
+HIDDEN = ("Kafka hides groups from this principal: grant it DESCRIBE on the cluster", "and more")
 
 
 def commits(group: str, offset: int | None) -> Change:
@@ -99,6 +100,10 @@ def commit_elsewhere(reading: Reading) -> None:
     reading.commits["audit", ORDERS_1] = 130
 
 
+def hiding(reading: Reading) -> None:
+    reading.hidden = HIDDEN
+
+
 def everybody(reading: Reading) -> None:
     """Whoever the table names has read enough, so that the second reading objects to nothing."""
     for group in ("audit", "payments"):
@@ -133,6 +138,7 @@ OBJECTIONS: dict[str, tuple[Change, str]] = {
         lambda reading: setattr(reading, "problems", ("broker 2 is down", "and 3")),
         "the listing of groups is not complete: broker 2 is down",
     ),
+    "groups hidden": (hiding, HIDDEN[0]),
     "topic missing": (no_topic, "the topic is not there"),
     "topic unreadable": (
         orders(failure=LOST),
@@ -411,6 +417,11 @@ EXACTLY_ENOUGH: dict[str, tuple[Change, ...]] = {
     "remembered group that does not count": (remembered, counting_only("b.*", "search")),
     "remembered group excluded": (remembered, excluding("aud.*")),
     "group that reads another topic": (everybody_on_clicks,),
+    "hidden groups that the policy assumes visible": (hiding, policy(assumes_visible_groups=True)),
+    "epoch that the log knows up to the commit": (epoch("search", 3, 120),),
+    "epoch that the log knows beyond the commit": (epoch("search", 3, 121),),
+    "epoch of which the group has read nothing": (epoch("search", 2, 120),),
+    "epoch before that of a share group": (epoch("search", 2, 121, GroupKind.SHARE),),
 }
 
 
@@ -451,21 +462,6 @@ def test_plan_reading_and_policy_must_go_by_the_same_retention(
     assert bool(verified.approved) is is_approved
 
 
-@pytest.mark.parametrize(
-    ("problem", "why"), [(None, ""), (LOST, " (LEADER_NOT_AVAILABLE: no leader)")]
-)
-def test_why_a_commit_could_not_be_read_is_said_where_it_is_known(
-    problem: Failure | None, why: str
-) -> None:
-    reading = changed(commits("search", None))
-    reading.groups["search"] = replace(reading.groups["search"], problem=problem)
-
-    verified = verify(deletions(), healthy().snapshot(), reading.snapshot())
-
-    detail = held(verified.rows, ORDERS_0).detail
-    assert detail == f"the commit of group search could not be read{why}"
-
-
 def test_without_a_group_no_cutoff_is_allowed() -> None:
     evidence = Evidence(healthy().snapshot(), {"orders"})
 
@@ -475,60 +471,191 @@ def test_without_a_group_no_cutoff_is_allowed() -> None:
     assert raised.value.sentence == "no group reads the topic"
 
 
-def test_an_objection_to_one_partition_leaves_the_others_alone() -> None:
-    verified = verify(deletions(), healthy().snapshot(), changed(commits("search", 99)).snapshot())
-
-    assert [each.topic_partition for each in verified.approved] == [CLICKS_0, ORDERS_1]
-
-
-def test_an_objection_to_a_topic_leaves_other_topics_alone() -> None:
-    verified = verify(deletions(), healthy().snapshot(), changed(reader).snapshot())
-
-    assert [each.topic_partition for each in verified.approved] == [CLICKS_0]
-
-
 SINCE = "2023-11-14T22:13:20.000Z"
 
 
-def test_a_group_that_moved_back_is_named_with_both_offsets() -> None:
-    planned = replace(deletion(ORDERS_0), binding_since=SINCE)
-    verified = verify([planned], healthy().snapshot(), changed(commits("billing", 80)).snapshot())
-
-    row = held(verified.rows, ORDERS_0)
-    assert row.detail == "group billing moved back from 120 to 80"
-    assert (row.binding_group, row.binding_committed_offset) == ("billing", 80)
-    assert row.binding_since is None  # what was planned says nothing of this commit
-
-
-@pytest.mark.parametrize("before", [50, 80])
-def test_a_group_that_counts_only_now_is_not_said_to_have_moved_back(before: int) -> None:
-    first = changed(commits("search", before), excluding("search"))
-    second = changed(commits("search", 80))
-
-    (row,) = verify([deletion(ORDERS_0)], first.snapshot(), second.snapshot()).rows
-
-    assert row.detail == "group search has committed 80, below the cutoff 100"
-
-
-def test_when_no_group_is_the_cause_the_plans_binding_group_stays() -> None:
-    planned = replace(deletion(ORDERS_0), binding_since=SINCE)
-    verified = verify([planned], healthy().snapshot(), changed(offsets(failure=LOST)).snapshot())
-
-    row = held(verified.rows, ORDERS_0)
-    assert (row.binding_group, row.binding_committed_offset) == ("billing", 120)
-    assert row.binding_since == SINCE
-
-
-def test_a_group_that_is_new_below_the_cutoff_is_named_with_its_commit() -> None:
-    def newcomer(reading: Reading) -> None:
+def newcomer(offset: int) -> Change:
+    def join(reading: Reading) -> None:
         reading.add_group("audit")
-        reading.commits["audit", ORDERS_0] = 60
+        reading.commits["audit", ORDERS_0] = offset
 
-    verified = verify([deletion(ORDERS_0)], healthy().snapshot(), changed(newcomer).snapshot())
+    return join
+
+
+def without(*groups: str) -> Change:
+    def drop(reading: Reading) -> None:
+        for each in groups:
+            reading.drop_group(each)
+
+    return drop
+
+
+def listed(reading: Reading) -> None:
+    reading.add_group("audit")
+
+
+def named(state: str, kind: GroupKind = GroupKind.UNKNOWN) -> Change:
+    return lambda reading: reading.groups.update(audit=GroupReading("audit", kind, state))
+
+
+def unread(problem: Failure | None) -> Change:
+    def change(reading: Reading) -> None:
+        reading.commits["search", ORDERS_0] = None
+        reading.groups["search"] = replace(reading.groups["search"], problem=problem)
+
+    return change
+
+
+def of_cluster(name: str) -> Change:
+    return lambda reading: setattr(reading, "cluster_id", name)
+
+
+Changes = tuple[Change, ...]
+PLANNED = ("billing", 120)
+CAUSES: dict[str, tuple[Changes, Changes, str, tuple[str, int | None], list[TopicPartition]]] = {
+    "moved back": (
+        (),
+        (commits("billing", 80),),
+        "group billing moved back from 120 to 80",
+        ("billing", 80),
+        [CLICKS_0, ORDERS_1],
+    ),
+    "counts only now, and has moved": (
+        (commits("search", 50), excluding("search")),
+        (commits("search", 80),),
+        "group search has committed 80, below the cutoff 100",
+        ("search", 80),
+        [CLICKS_0, ORDERS_1],
+    ),
+    "counts only now, and has not moved": (
+        (commits("search", 80), excluding("search")),
+        (commits("search", 80),),
+        "group search has committed 80, below the cutoff 100",
+        ("search", 80),
+        [CLICKS_0, ORDERS_1],
+    ),
+    "is new": (
+        (),
+        (newcomer(60),),
+        "group audit has committed 60, below the cutoff 100",
+        ("audit", 60),
+        [CLICKS_0],
+    ),
+    "can't be read, nobody knows why": (
+        (),
+        (unread(None),),
+        "the commit of group search could not be read",
+        ("search", None),
+        [CLICKS_0, ORDERS_1],
+    ),
+    "can't be read": (
+        (),
+        (unread(LOST),),
+        "the commit of group search could not be read (LEADER_NOT_AVAILABLE: no leader)",
+        ("search", None),
+        [CLICKS_0, ORDERS_1],
+    ),
+    "is gone": (
+        (),
+        (without("billing"), everybody),
+        "group billing was there for the plan and is gone",
+        ("billing", None),
+        [],
+    ),
+    "is gone, as is the next by name": (
+        (),
+        (without("billing", "search"), everybody),
+        "group billing was there for the plan and is gone",
+        ("billing", None),
+        [],
+    ),
+    # it may be hidden, or come back: of whatever topics it was
+    "is not listed any more": (
+        (listed,),
+        (),
+        "group audit was listed for the plan and is no longer listed",
+        ("audit", None),
+        [],
+    ),
+    "is remembered, which does not make it listed": (
+        (listed,),
+        (named(VANISHED),),
+        "group audit was listed for the plan and is no longer listed",
+        ("audit", None),
+        [],
+    ),
+    "no group": (
+        (),
+        (offsets(failure=LOST),),
+        "the partition's offsets could not be read (LEADER_NOT_AVAILABLE: no leader)",
+        PLANNED,
+        [CLICKS_0, ORDERS_1],
+    ),
+    **{
+        f"no group, but {another}": (
+            (),
+            (of_cluster(another),),
+            f"the cluster is {another}, and the plan was made on cluster-a",
+            PLANNED,
+            [],
+        )
+        for another in ("cluster-0", "cluster-b")
+    },
+}
+
+
+@pytest.mark.parametrize("name", CAUSES)
+def test_a_hold_names_the_group_that_is_its_cause_and_leaves_what_it_is_not_about(
+    name: str,
+) -> None:
+    before, now, detail, group, others = CAUSES[name]
+    planned = [replace(each, binding_since=SINCE) for each in deletions()]
+
+    verified = verify(planned, changed(*before).snapshot(), changed(*now).snapshot())
 
     row = held(verified.rows, ORDERS_0)
-    assert row.detail == "group audit has committed 60, below the cutoff 100"
-    assert (row.binding_group, row.binding_committed_offset) == ("audit", 60)
+    assert row.detail == detail
+    assert (row.binding_group, row.binding_committed_offset) == group
+    # what was planned says nothing of another commit
+    assert row.binding_since == (SINCE if group == PLANNED else None)
+    assert [each.topic_partition for each in verified.approved] == others
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "evidence"),
+    [
+        ([], [newcomer(110)], ["audit", "billing", "search"]),
+        *(
+            # it was not listed for the plan either, or is in no listing
+            ([named(*each)], [], ["billing", "search"])
+            for each in ((ABSENT,), (VANISHED,), ("External", GroupKind.EXTERNAL))
+        ),
+        ([excluding("aud.*"), listed], [excluding("aud.*")], ["billing", "search"]),
+    ],
+)
+def test_who_counts_now_is_evidence_and_who_never_counted_may_come_and_go(
+    before: list[Change], now: list[Change], evidence: list[str]
+) -> None:
+    verified = verify([deletion(ORDERS_0)], changed(*before).snapshot(), changed(*now).snapshot())
+
+    assert [group.group_id for group in verified.approved[0].evidence] == evidence
+
+
+@pytest.mark.parametrize("problems", [(), ("broker 2 is down",)])
+def test_rows_that_are_no_deletions_pass_untouched_and_in_order(problems: tuple[str, ...]) -> None:
+    nothing = replace(
+        deletion(CLICKS_0), verdict=Verdict.NOTHING, reason=Reason.NOT_CONSUMED, records=0
+    )
+    reading = changed(lambda reading: setattr(reading, "problems", problems)).snapshot()
+
+    verified = verify((nothing, deletion(ORDERS_0)), reading, changed().snapshot())
+
+    assert [(row.topic, row.verdict is Verdict.DELETE) for row in verified.rows] == [
+        ("clicks", False),
+        ("orders", not problems),
+    ]
+    assert verified.rows[0] == nothing
+    assert [each.topic for each in verified.approved] == ([] if problems else ["orders"])
 
 
 @pytest.mark.parametrize("is_gone", [False, True], ids=["by the second", "by the first alone"])
@@ -546,101 +673,6 @@ def test_of_the_group_that_is_named_the_kind_is_known_by_either_reading(is_gone:
 
     row = held(verified.rows, ORDERS_0)
     assert (row.binding_group, row.binding_kind) == ("billing", GroupKind.CONSUMER)
-
-
-def test_a_group_that_is_new_above_the_cutoff_becomes_evidence() -> None:
-    def newcomer(reading: Reading) -> None:
-        reading.add_group("audit")
-        reading.commits["audit", ORDERS_0] = 110
-
-    verified = verify([deletion(ORDERS_0)], healthy().snapshot(), changed(newcomer).snapshot())
-
-    assert [group.group_id for group in verified.approved[0].evidence] == [
-        "audit",
-        "billing",
-        "search",
-    ]
-
-
-@pytest.mark.parametrize("gone", [["billing"], ["billing", "search"]])
-def test_when_groups_of_the_plan_are_gone_the_first_by_name_holds_the_deletion(
-    gone: list[str],
-) -> None:
-    def others_are_left(reading: Reading) -> None:
-        for each in gone:
-            reading.drop_group(each)
-        reading.add_group("audit")
-        reading.commits.update({("audit", at): 130 for at in reading.partitions})
-
-    second = changed(others_are_left)
-
-    verified = verify([deletion(ORDERS_0)], healthy().snapshot(), second.snapshot())
-
-    assert not verified.approved
-    row = held(verified.rows, ORDERS_0)
-    assert row.detail == "group billing was there for the plan and is gone"
-    assert row.binding_group == "billing"
-
-
-def test_a_group_of_other_topics_that_is_not_listed_any_more_may_be_hidden_and_holds() -> None:
-    first = changed(lambda reading: reading.add_group("audit"))
-
-    verified = verify([deletion(ORDERS_0)], first.snapshot(), healthy().snapshot())
-
-    assert not verified.approved
-    row = held(verified.rows, ORDERS_0)
-    assert row.detail == "group audit was listed for the plan and is no longer listed"
-    assert row.binding_group == "audit"
-
-
-def test_that_it_is_remembered_does_not_make_it_listed() -> None:
-    def vanished(reading: Reading) -> None:
-        reading.groups["audit"] = GroupReading("audit", GroupKind.UNKNOWN, VANISHED)
-
-    first = changed(lambda reading: reading.add_group("audit"))
-    verified = verify([deletion(ORDERS_0)], first.snapshot(), changed(vanished).snapshot())
-
-    row = held(verified.rows, ORDERS_0)
-    assert row.detail == "group audit was listed for the plan and is no longer listed"
-
-
-@pytest.mark.parametrize(
-    ("kind", "state"),
-    [
-        (GroupKind.UNKNOWN, ABSENT),
-        (GroupKind.UNKNOWN, VANISHED),
-        (GroupKind.EXTERNAL, "External"),  # of other topics: it is in no listing
-    ],
-)
-def test_one_that_was_not_listed_for_the_plan_either_holds_nothing(
-    kind: GroupKind, state: str
-) -> None:
-    def named(reading: Reading) -> None:
-        reading.groups["audit"] = GroupReading("audit", kind, state)
-
-    verified = verify([deletion(ORDERS_0)], changed(named).snapshot(), healthy().snapshot())
-
-    assert len(verified.approved) == 1
-
-
-def test_one_that_the_policy_excludes_may_go() -> None:
-    first = changed(excluding("aud.*"), lambda reading: reading.add_group("audit"))
-    second = changed(excluding("aud.*"))
-    verified = verify([deletion(ORDERS_0)], first.snapshot(), second.snapshot())
-
-    assert len(verified.approved) == 1
-
-
-@pytest.mark.parametrize("another", ["cluster-0", "cluster-b"])
-def test_when_the_cluster_is_another_nothing_is_approved(another: str) -> None:
-    second = changed(lambda reading: setattr(reading, "cluster_id", another))
-
-    verified = verify(deletions(), healthy().snapshot(), second.snapshot())
-
-    assert not verified.approved
-    assert held(verified.rows, CLICKS_0).detail == (
-        f"the cluster is {another}, and the plan was made on cluster-a"
-    )
 
 
 @pytest.mark.parametrize(
@@ -738,44 +770,6 @@ def test_a_plan_that_takes_a_trial_for_real_is_turned_down(which: str) -> None:
     verified = verify([deletion(ORDERS_0)], first, second)
     assert verified.approved == ()
     assert [row.detail for row in verified.rows] == ["the policy has the topic on trial (dry_run)"]
-
-
-def test_rows_that_are_no_deletions_pass_untouched_and_in_order() -> None:
-    nothing = replace(
-        deletion(CLICKS_0), verdict=Verdict.NOTHING, reason=Reason.NOT_CONSUMED, records=0
-    )
-    rows = (nothing, deletion(ORDERS_0))
-    reading = changed(lambda reading: setattr(reading, "problems", ("broker 2 is down",)))
-
-    verified = verify(rows, reading.snapshot(), reading.snapshot())
-
-    assert len(verified.rows) == 2
-    assert verified.rows[0] == nothing
-    assert held(verified.rows, ORDERS_0)
-
-
-def test_what_the_plan_does_not_delete_is_not_approved_whatever_the_readings_bear_out() -> None:
-    nothing = replace(
-        deletion(ORDERS_0), verdict=Verdict.NOTHING, reason=Reason.NOT_CONSUMED, records=0
-    )
-
-    verified = verify([nothing], healthy().snapshot(), healthy().snapshot())
-
-    assert (verified.approved, verified.rows) == ((), (nothing,))
-
-
-@pytest.mark.parametrize(
-    "told",
-    [
-        epoch("search", 3, 120),
-        epoch("search", 3, 121),
-        epoch("search", 2, 120),  # it has read nothing of epoch 3
-        epoch("search", 2, 121, GroupKind.SHARE),
-    ],
-)
-def test_a_commit_of_an_earlier_epoch_that_the_log_knows_is_no_objection(told: Change) -> None:
-    verified = verify([deletion(ORDERS_0)], changed(told).snapshot(), changed(told).snapshot())
-    assert [row.verdict for row in verified.rows] == [Verdict.DELETE]
 
 
 def test_past_epochs_of_other_topics_cost_the_guard_nothing() -> None:

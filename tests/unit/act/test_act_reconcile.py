@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -18,8 +19,9 @@ from tests.support.builders.topic_leaders import Leaders, approved
 from tests.unit.state.test_state_audit import CYCLE, only
 
 P0, P1, P2 = (TopicPartition("orders", number) for number in range(3))
-CLICKS = TopicPartition("clicks", 0)
 LATER = 9_000_000
+
+Change = Callable[[Leaders], object]
 
 
 @pytest.fixture
@@ -32,7 +34,7 @@ def audit(tmp_path: Path) -> Iterator[Audit]:
 
 @pytest.fixture
 def kafka() -> Leaders:
-    return Leaders([P0, P1, P2, CLICKS])
+    return Leaders([P0, P1, P2])
 
 
 def intend(audit: Audit, *partitions: TopicPartition, cycle_id: str = "cycle-1") -> None:
@@ -48,102 +50,97 @@ def unknown(audit: Audit, at: TopicPartition) -> None:
 READ_BACK = ALREADY_GONE.format(when="by the time it was read back")
 
 
-def test_an_open_intent_whose_log_start_has_moved_is_deleted_by_whomever(
-    audit: Audit, kafka: Leaders
-) -> None:
-    intend(audit, P0)
-    kafka.logs[P0].log_start_offset = 100
-
-    outcomes = reconcile(audit, kafka, LATER)
-
-    assert outcomes == (DeletionOutcome("orders", 0, Outcome.DELETED, 100, READ_BACK),)
-    record = only(audit)
-    assert (record.outcome, record.low_watermark) == (Outcome.DELETED, 100)
-    assert record.settled_at_ms == LATER
-    assert not audit.unsettled("cluster-a")
+STOPPED = "the daemon stopped before the outcome was recorded"
 
 
-def test_an_open_intent_whose_log_start_has_not_moved_is_unknown_and_asked_for_again(
-    audit: Audit, kafka: Leaders
-) -> None:
-    intend(audit, P0)
-    kafka.logs[P0].log_start_offset = 99
-
-    reconcile(audit, kafka, LATER)
-
-    record = only(audit)
-    assert record.outcome is Outcome.UNKNOWN
-    assert record.error == (
-        "the daemon stopped before the outcome was recorded; "
-        "the log start offset was 99 when read back"
-    )
-    assert [each.topic_partition for each in audit.unsettled("cluster-a")] == [P0]
+def log_start(offset: int) -> Change:
+    return lambda kafka: setattr(kafka.logs[P0], "log_start_offset", offset)
 
 
-def test_an_unknown_outcome_becomes_deleted_when_the_frozen_leader_wakes(
-    audit: Audit, kafka: Leaders
-) -> None:
-    unknown(audit, P0)
-
-    assert reconcile(audit, kafka, LATER) == ()
-    assert only(audit).error == "timed out"  # nothing new is known
-
-    kafka.logs[P0].log_start_offset = 150
-    assert reconcile(audit, kafka, LATER) == (
-        DeletionOutcome("orders", 0, Outcome.DELETED, 150, READ_BACK),
-    )
-    assert only(audit).outcome is Outcome.DELETED
-
-
-def test_of_a_recreated_topic_the_outcome_stays_unknown_and_is_no_longer_asked_for(
-    audit: Audit, kafka: Leaders
-) -> None:
-    unknown(audit, P0)
+def recreated(kafka: Leaders) -> None:
     for log in kafka.logs.values():
         log.topic_id, log.log_start_offset = "id-of-another", 5000
 
-    (outcome,) = reconcile(audit, kafka, LATER)
 
-    assert outcome.outcome is Outcome.UNKNOWN
-    assert only(audit).outcome is Outcome.UNKNOWN
-    assert only(audit).error == ("the outcome was never proven; the topic was recreated meanwhile")
-    assert not audit.unsettled("cluster-a")
+def gone(kafka: Leaders) -> None:
+    kafka.logs.clear()
 
 
-def test_of_a_topic_that_is_gone_an_open_intent_becomes_unknown_for_good(
-    audit: Audit, kafka: Leaders
-) -> None:
-    intend(audit, CLICKS)
-    del kafka.logs[CLICKS]
-
-    reconcile(audit, kafka, LATER)
-
-    assert only(audit).outcome is Outcome.UNKNOWN
-    assert only(audit).error == (
-        "the daemon stopped before the outcome was recorded; the topic no longer exists"
-    )
-    assert not audit.unsettled("cluster-a")
+def not_described(kafka: Leaders) -> None:
+    """A stale view, which is no proof that the topic is gone."""
+    gone(kafka)
+    kafka.topic_names = lambda: frozenset({"clicks", "orders"})  # type: ignore[method-assign]  # so
 
 
-def test_a_topic_that_cannot_be_described_is_not_taken_for_gone(
-    audit: Audit, kafka: Leaders
-) -> None:
-    unknown(audit, CLICKS)
-    del kafka.logs[CLICKS]
-    kafka.topic_names = lambda: frozenset({"clicks", "orders"})  # type: ignore[method-assign]  # a stale view
-
-    assert reconcile(audit, kafka, LATER) == ()
-    assert audit.unsettled("cluster-a")
-
-
-def test_what_cannot_be_read_back_stays_open_to_proof(audit: Audit, kafka: Leaders) -> None:
-    intend(audit, P0)
+def unreadable(kafka: Leaders) -> None:
     kafka.failing["offsets"] = KafkaUnavailable("no broker answers")
 
-    reconcile(audit, kafka, LATER)
 
-    assert only(audit).outcome is Outcome.UNKNOWN
-    assert audit.unsettled("cluster-a")
+class Case(NamedTuple):
+    """``error``: what the audit log says in the end. ``is_news``: the outcome is another."""
+
+    leave: Callable[[Audit, TopicPartition], None]
+    change: Change
+    low_watermark: int | None
+    error: str
+    is_news: bool = True
+    stays_open: bool = False
+
+
+CASES = {
+    "an open intent is done, by whomever": Case(intend, log_start(100), 100, READ_BACK),
+    "an open intent is not done": Case(
+        intend,
+        log_start(99),
+        None,
+        f"{STOPPED}; the log start offset was 99 when read back",
+        stays_open=True,
+    ),
+    "an open intent can't be read back": Case(
+        intend,
+        unreadable,
+        None,
+        f"{STOPPED}; the topic could not be read back (KafkaUnavailable: no broker answers)",
+        stays_open=True,
+    ),
+    "an open intent's topic is gone": Case(
+        intend, gone, None, f"{STOPPED}; the topic no longer exists"
+    ),
+    "an unknown outcome stays so": Case(
+        unknown, log_start(99), None, "timed out", is_news=False, stays_open=True
+    ),
+    "a frozen leader wakes": Case(unknown, log_start(150), 150, READ_BACK),
+    "an unknown outcome's topic is recreated": Case(
+        unknown,
+        recreated,
+        None,
+        "the outcome was never proven; the topic was recreated meanwhile",
+    ),
+    "an unknown outcome's topic can't be described": Case(
+        unknown, not_described, None, "timed out", is_news=False, stays_open=True
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_was_left_is_settled_as_far_as_the_log_start_proves_it(
+    audit: Audit, kafka: Leaders, name: str
+) -> None:
+    case = CASES[name]
+    case.leave(audit, P0)
+    case.change(kafka)
+
+    outcomes = reconcile(audit, kafka, LATER)
+
+    record = only(audit)
+    is_deleted = case.low_watermark is not None
+    assert record.outcome is (Outcome.DELETED if is_deleted else Outcome.UNKNOWN)
+    assert (record.low_watermark, record.error) == (case.low_watermark, case.error)
+    assert record.settled_at_ms == (LATER if case.is_news else 3)
+    told = DeletionOutcome("orders", 0, record.outcome, record.low_watermark, record.error)
+    assert outcomes == ((told,) if case.is_news else ())
+    open_still = [each.topic_partition for each in audit.unsettled("cluster-a")]
+    assert open_still == ([P0] if case.stays_open else [])
 
 
 def test_only_the_partitions_in_question_are_asked_for(audit: Audit, kafka: Leaders) -> None:
