@@ -23,8 +23,16 @@ TOPICS = ("clicks", "orders")
 PARTITIONS = [TopicPartition(name, number) for name in TOPICS for number in range(2)]
 NOW_MS = 1_000_000
 
-OFFSETS = st.sampled_from([None, 5, 120, 120, 120, 300])
+LARGE = 2**53 + 1
+"""No float has it."""
+
+OFFSETS = st.sampled_from([None, 5, 120, 120, 120, 300, LARGE])
 KINDS = st.sampled_from([GroupKind.CLASSIC, GroupKind.CLASSIC, GroupKind.CONSUMER])
+
+
+def some(draw: st.DrawFn, size: int) -> int:
+    """The least size of a collection: so large that readings and memories meet, but for a few."""
+    return draw(st.sampled_from([size, size, 0]))
 
 
 @st.composite
@@ -34,15 +42,19 @@ def readings(draw: st.DrawFn) -> Reading:
     reading.partitions = {
         at: replace(partition(at.partition), log_start_offset=draw(log_starts)) for at in PARTITIONS
     }
-    for name in draw(st.sets(st.sampled_from(GROUPS))):
+    for name in draw(st.sets(st.sampled_from(GROUPS), min_size=some(draw, 2))):
         failure = draw(st.sampled_from([None, None, Failure("LOST", "gone")]))
         reading.groups[name] = replace(group(name), kind=draw(KINDS), failure=failure)
         if failure is None:
-            some = draw(st.dictionaries(st.sampled_from(PARTITIONS), OFFSETS))
-            reading.commits |= {(name, at): offset for at, offset in some.items()}
+            commits = st.dictionaries(st.sampled_from(PARTITIONS), OFFSETS, min_size=some(draw, 3))
+            reading.commits |= {(name, at): offset for at, offset in draw(commits).items()}
         for read in draw(st.sets(st.sampled_from(TOPICS))):
             reading.readers.add((name, read))
     reading.problems = draw(st.sampled_from([(), (), ("a broker is down",)]))
+    reading.hidden = draw(st.sampled_from([(), (), ("grant DESCRIBE",)]))
+    unread = draw(st.sampled_from([None, None, *TOPICS]))
+    if unread:
+        reading.change_topic(unread, failure=Failure("TIMED_OUT", "no answer"))
     return reading
 
 
@@ -51,7 +63,7 @@ def memories(draw: st.DrawFn) -> Remembered:
     def reader(is_external: bool) -> RememberedReader:
         offsets = draw(st.dictionaries(st.integers(0, 2), st.sampled_from([5, 120, 120, 300])))
         dated = offsets if draw(st.integers(0, 4)) else dict.fromkeys(list(offsets)[:1])
-        absent = draw(st.sampled_from([None, None, None, 7]))
+        absent = draw(st.sampled_from([None, 7]))
         return RememberedReader(
             GroupKind.EXTERNAL if is_external else draw(KINDS),
             offsets,
@@ -68,10 +80,11 @@ def memories(draw: st.DrawFn) -> Remembered:
         st.sampled_from((*TOPICS, "gone")),
         st.sampled_from([False, False, True]),
     )
+    readers = st.lists(at, unique=True, min_size=some(draw, 6))
     ids = {name: draw(st.sampled_from([f"id-of-{name}"] * 3 + ["another"])) for name in TOPICS}
     return Remembered(
         {name: KnownTopic(topic_id) for name, topic_id in ids.items()},
-        Readers.of({each: reader(each.is_external) for each in draw(st.lists(at, unique=True))}),
+        Readers.of({each: reader(each.is_external) for each in draw(readers)}),
     )
 
 

@@ -26,7 +26,6 @@ from tests.support.builders.gather_worlds import (
     groups,
     healthy,
     partitions,
-    readers,
     second_snapshot,
     topic,
 )
@@ -149,15 +148,6 @@ def test_where_patterns_contradict_each_other_nothing_is_forgotten() -> None:
         reading = TopicReading("orders", policy, "its-id", False, frozenset(), None)
         found = are_forgotten(readers, readers.topics_in(["orders"]), [reading])
         assert found.tolist() == [is_forgotten, False]
-
-
-def test_a_group_that_is_forgotten_counts_again_once_it_is_there(kafka: FakeCluster) -> None:
-    policy = config(entry("orders", groups={"forget_vanished_after": "1d"}))
-    kafka.join("ghost", ["orders"])
-    snapshot = taken(kafka, ghost(kafka, absent_ms=DAY_MS), policy)
-
-    assert ("ghost", "orders") in readers(snapshot)
-    assert remembered(snapshot) == {}
 
 
 def test_a_reader_that_no_group_of_the_reading_is_fails_the_cycle(kafka: FakeCluster) -> None:
