@@ -95,12 +95,6 @@ def test_a_healthy_cluster_is_read_as_it_is() -> None:
     assert not taken.commits["remembered_offset"].is_valid().to_pylist().count(True)
 
 
-def test_everything_is_sorted_by_name_whatever_order_it_came_in() -> None:
-    taken = snapshot(healthy())
-    assert [each.group_id for each in taken.groups] == sorted(groups(taken))
-    assert list(partitions(taken)) == sorted(partitions(taken))
-
-
 def test_coordinators_are_read_before_and_after_everything_about_groups() -> None:
     kafka = healthy()
     snapshot(kafka)
@@ -158,27 +152,17 @@ def test_no_record_of_an_open_transaction_is_before_the_end() -> None:
     assert reading.retention_offset == 6
 
 
-def test_only_enabled_topics_are_asked_about() -> None:
+def test_enabled_topics_and_all_groups_are_asked_about_and_live_ones_for_their_members() -> None:
+    """A streams group for its topology, too."""
     kafka = healthy()
-    snapshot(kafka)
+    taken = snapshot(kafka)
     assert asked_offsets(kafka) == set(ENABLED)
-    for call in kafka.script.calls:
-        if call.api in ("describe_topics", "topic_configs"):
-            assert set(call.args[0]) == {"orders", "clicks"}
-
-
-def test_all_groups_are_asked_for_commits_whatever_they_read() -> None:
-    kafka = healthy()
-    snapshot(kafka)
-    (asked,) = (call.args[0] for call in kafka.script.calls if call.api == "commits")
-    assert set(asked) == set(kafka.groups)
-
-
-def test_live_groups_are_asked_for_their_members_and_streams_groups_for_their_topology() -> None:
-    kafka = healthy()
-    snapshot(kafka)
-    (asked,) = (call.args[0] for call in kafka.script.calls if call.api == "members")
-    assert {each.group_id for each in asked} == {"search", "newcomer", "pipeline"}
+    asked = {call.api: call.args[0] for call in kafka.script.calls if call.args}
+    assert set(asked["describe_topics"]) == set(asked["topic_configs"]) == {"orders", "clicks"}
+    assert set(asked["commits"]) == set(kafka.groups)
+    assert {each.group_id for each in asked["members"]} == {"search", "newcomer", "pipeline"}
+    assert [each.group_id for each in taken.groups] == sorted(groups(taken))
+    assert list(partitions(taken)) == sorted(partitions(taken))
 
 
 @pytest.mark.parametrize(
@@ -226,33 +210,32 @@ def test_a_topic_in_conflict_between_two_patterns_is_read_without_a_retention() 
     assert {each.high_watermark for each in taken.partitions} == {6}
 
 
-def test_a_retention_of_zero_asks_no_time() -> None:
+def retention_ms(ms: int) -> dict[str, Any]:
+    return {**entry("orders"), "retention.commitoffset.ms": ms}
+
+
+@pytest.mark.parametrize(
+    ("orders", "clicks", "ages_ms", "offsets"),
+    [
+        (entry("orders", minutes=5), 90, [5 * 60_000, 5 * 60_000, 90 * 60_000], [4, 4, 4]),
+        (retention_ms(0), 60, [None, None, HOUR_MS], [6, 6, 4]),  # no time is asked
+        (retention_ms(10**15), 60, [None, None, HOUR_MS], [0, 0, 4]),  # longer than time itself
+    ],
+)
+def test_each_topic_is_asked_at_its_own_retention_before_now(
+    orders: dict[str, Any], clicks: int, ages_ms: list[int | None], offsets: list[int]
+) -> None:
     kafka = healthy()
-    taken = snapshot(kafka, config(entry("orders", minutes=0), entry("clicks")))
+    taken = snapshot(kafka, config(orders, entry("clicks", minutes=clicks)))
     (asked,) = (call.args[0] for call in kafka.script.calls if call.api == "offsets_at")
-    assert set(asked) == {CLICKS_0}
-    found = partitions(taken)
-    assert [found[at].retention_offset for at in (ORDERS_0, ORDERS_1, CLICKS_0)] == [6, 6, 4]
-
-
-def test_a_retention_longer_than_time_itself_asks_for_the_first_record() -> None:
-    kafka = healthy()
-    forever = {"retention.commitoffset.ms": kafka.now_ms + HOUR_MS}
-    taken = snapshot(kafka, config({**entry("orders"), **forever}))
-    (asked,) = (call.args[0] for call in kafka.script.calls if call.api == "offsets_at")
-    assert set(asked.values()) == {0}
-    assert partitions(taken)[ORDERS_0].retention_offset == 0
-
-
-def test_each_topic_is_asked_at_its_own_retention_before_now() -> None:
-    kafka = healthy()
-    snapshot(kafka, config(entry("orders", minutes=5), entry("clicks", minutes=90)))
-    (asked,) = (call.args[0] for call in kafka.script.calls if call.api == "offsets_at")
-    assert asked == {
-        ORDERS_0: kafka.now_ms - 5 * 60_000,
-        ORDERS_1: kafka.now_ms - 5 * 60_000,
-        CLICKS_0: kafka.now_ms - 90 * 60_000,
+    every = (ORDERS_0, ORDERS_1, CLICKS_0)
+    first = {at: 0 for at in every[:2] if orders.get("retention.commitoffset.ms")}
+    assert asked == first | {
+        at: kafka.now_ms - age_ms
+        for at, age_ms in zip(every, ages_ms, strict=True)
+        if age_ms is not None
     }
+    assert [partitions(taken)[at].retention_offset for at in every] == offsets
 
 
 def test_a_second_reading_asks_about_the_doomed_partitions_alone() -> None:

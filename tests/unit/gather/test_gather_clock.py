@@ -24,27 +24,26 @@ def read(kafka: FakeCluster, host_ms: int) -> Snapshot:
     return gather(kafka, config(), host_ms, wait_until=lambda _: None)
 
 
-def test_a_host_clock_that_is_ahead_makes_no_record_older() -> None:
+@pytest.mark.parametrize(
+    ("host_ms", "cluster_ms", "taken_ms", "retention_offset"),
+    [
+        (0, 0, 0, 4),
+        (10 * HOUR_MS, 0, 0, 4),  # a host's clock that is ahead makes no record older
+        (-10 * HOUR_MS, 0, -10 * HOUR_MS, 0),  # and one that is behind keeps more
+        (0, -1, -1, 4),
+        (0, -HOUR_MS, -HOUR_MS, 0),
+        (HOUR_MS, None, HOUR_MS, 4),  # the cluster has no clock
+    ],
+)
+def test_the_time_of_a_reading_is_the_earlier_of_both_clocks(
+    host_ms: int, cluster_ms: int | None, taken_ms: int, retention_offset: int
+) -> None:
+    """Less the time at which the records came."""
     kafka = healthy()
-    honest = read(kafka, kafka.now_ms)
-    ahead = read(kafka, kafka.now_ms + 10 * HOUR_MS)
-    assert partitions(ahead) == partitions(honest)
-    assert partitions(honest)[ORDERS_0].retention_offset == 4
-    assert ahead.taken_at_ms == honest.taken_at_ms == kafka.now_ms
-
-
-def test_a_host_clock_that_is_behind_keeps_more() -> None:
-    kafka = healthy()
-    behind = read(kafka, kafka.now_ms - 10 * HOUR_MS)
-    assert partitions(behind)[ORDERS_0].retention_offset == 0
-    assert behind.taken_at_ms == kafka.now_ms - 10 * HOUR_MS
-
-
-def test_without_the_clusters_clock_the_hosts_counts() -> None:
-    kafka = healthy()
-    kafka.cluster_clock = None
-    taken = read(kafka, kafka.now_ms + HOUR_MS)
-    assert taken.taken_at_ms == kafka.now_ms + HOUR_MS
+    kafka.cluster_clock = None if cluster_ms is None else kafka.now_ms + cluster_ms
+    taken = read(kafka, kafka.now_ms + host_ms)
+    assert taken.taken_at_ms == kafka.now_ms + taken_ms
+    assert partitions(taken)[ORDERS_0].retention_offset == retention_offset
     assert taken.complete
 
 
@@ -63,10 +62,3 @@ def test_a_second_reading_is_about_the_moment_of_the_first() -> None:
     again = second_snapshot(kafka, first, [ORDERS_0])
     assert again.taken_at_ms == first.taken_at_ms
     assert again.complete
-
-
-@pytest.mark.parametrize("ahead_ms", [0, 1, HOUR_MS])
-def test_the_time_of_a_reading_is_never_later_than_either_clock(ahead_ms: int) -> None:
-    kafka = healthy()
-    kafka.cluster_clock = kafka.now_ms - ahead_ms
-    assert read(kafka, kafka.now_ms).taken_at_ms == kafka.now_ms - ahead_ms

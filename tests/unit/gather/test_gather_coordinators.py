@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -53,37 +54,50 @@ def move_coordinator(cluster: FakeCluster) -> None:
     cluster.move_leader(OFFSETS_TOPIC, 0, to=2 if leader == 1 else 1)
 
 
+Happens = Callable[[FakeCluster], object]
+
+
+def meanwhile(happens: Happens) -> Happens:
+    return lambda cluster: cluster.script.after("list_groups", lambda: happens(cluster))
+
+
 def test_a_first_reading_waits_until_the_coordinators_have_stood_still(
     cluster: FakeCluster, watch: LastCoordinators
 ) -> None:
     assert watch.seconds_to_wait(cluster.coordinator_state()) == STANDSTILL_S
 
 
-def test_a_reading_that_finds_them_as_the_last_one_left_them_need_not_wait(
-    cluster: FakeCluster, watch: LastCoordinators
+@pytest.mark.parametrize(
+    ("before", "after", "wait_s"),
+    [
+        (lambda _: None, lambda _: None, 0),  # they stand as the last reading has left them
+        (lambda _: None, move_coordinator, STANDSTILL_S),
+        (meanwhile(move_coordinator), lambda _: None, STANDSTILL_S),  # although none moves any more
+    ],
+)
+def test_a_reading_waits_unless_it_finds_them_as_the_last_one_left_them(
+    cluster: FakeCluster, watch: LastCoordinators, before: Happens, after: Happens, wait_s: float
 ) -> None:
+    """Nor does it rely on what that one saw."""
+    before(cluster)
+    read(cluster, watch)
+    after(cluster)
+    assert watch.seconds_to_wait(cluster.coordinator_state()) == wait_s
     assert read(cluster, watch).complete
 
-    assert watch.seconds_to_wait(cluster.coordinator_state()) == 0
 
-
-def test_a_coordinator_that_moved_between_two_readings_is_waited_for(
-    cluster: FakeCluster, watch: LastCoordinators
+@pytest.mark.parametrize("trouble", ["not_at_work", "behind"])
+@pytest.mark.parametrize("ends", ["meanwhile", "afterwards"])
+def test_after_coordinators_slept_or_were_behind_the_next_reading_asks_them_again(
+    cluster: FakeCluster, watch: LastCoordinators, trouble: str, ends: str
 ) -> None:
-    read(cluster, watch)
-    move_coordinator(cluster)
-
-    assert watch.seconds_to_wait(cluster.coordinator_state()) == STANDSTILL_S
-
-
-def test_after_a_move_during_a_reading_the_next_one_waits_although_nothing_moves_any_more(
-    cluster: FakeCluster, watch: LastCoordinators
-) -> None:
-    read(cluster, watch)
-    cluster.script.after("list_groups", lambda: move_coordinator(cluster))
-
+    setattr(cluster, trouble, {1, 2})
+    if ends == "meanwhile":
+        cluster.script.after("list_groups", getattr(cluster, trouble).clear)
     assert not read(cluster, watch).complete
-    assert watch.seconds_to_wait(cluster.coordinator_state()) == STANDSTILL_S
+    getattr(cluster, trouble).clear()
+
+    assert read(cluster, watch).complete
 
 
 def test_a_second_reading_begins_as_the_first_one_has_left_them(
@@ -106,30 +120,6 @@ def test_a_later_reading_asks_once_only_whether_coordinators_are_at_work(
     assert read(cluster, watch).complete
     asked = [api for api in cluster.script.apis if api.startswith("coordinator")]
     assert asked == ["coordinators_since", "coordinator_state"]
-
-
-def test_where_coordinators_slept_before_and_after_a_reading_the_next_one_asks_them_again(
-    cluster: FakeCluster, watch: LastCoordinators
-) -> None:
-    cluster.not_at_work = {2}
-    assert not read(cluster, watch).complete
-    cluster.not_at_work = set()
-
-    assert read(cluster, watch).complete
-
-
-def test_a_leader_that_has_not_caught_up_makes_a_listing_incomplete_until_it_is_asked_again(
-    cluster: FakeCluster, watch: LastCoordinators
-) -> None:
-    """What it lacks at first, it may lack for all of the listing."""
-    cluster.behind = {1, 2}
-    cluster.script.after("list_groups", cluster.behind.clear)
-    assert read(cluster, watch).problems == (
-        "2 leaders of __consumer_offsets have not caught up yet (partitions 1, 2): "
-        "their groups can't be seen",
-    )
-
-    assert read(cluster, watch).complete
 
 
 def test_where_coordinators_may_not_be_asked_an_earlier_reading_proves_nothing(
@@ -160,15 +150,6 @@ def test_a_coordinator_that_moves_between_the_two_readings_makes_the_second_inco
     moved = reread(cluster, first, watch)
 
     assert moved.problems == ("group coordinators moved while the groups were listed",)
-
-
-def test_a_first_reading_never_relies_on_what_an_earlier_one_saw(
-    cluster: FakeCluster, watch: LastCoordinators
-) -> None:
-    read(cluster, watch)
-    move_coordinator(cluster)
-
-    assert read(cluster, watch).complete
 
 
 def test_two_clusters_in_one_listing_end_it(cluster: FakeCluster, watch: LastCoordinators) -> None:
@@ -206,25 +187,6 @@ def test_the_last_look_at_the_coordinators_comes_after_the_listing_has_settled(
 
     assert waits == [census.listed_at + STANDSTILL_S]
     assert cluster.script.apis[-1] == "coordinator_state"
-
-
-@pytest.mark.parametrize("when", ["before", "after"])
-def test_a_coordinator_that_is_not_at_work_makes_the_listing_incomplete(
-    cluster: FakeCluster, watch: LastCoordinators, when: str
-) -> None:
-    cluster.not_at_work = {2}
-    if when == "before":
-        cluster.script.after("list_groups", cluster.not_at_work.clear)
-    else:
-        cluster.not_at_work = set()
-        cluster.script.after("list_groups", lambda: cluster.not_at_work.add(2))
-
-    taken = read(cluster, watch)
-
-    assert taken.problems == (
-        "1 group coordinator is not available (partition 2 of __consumer_offsets): "
-        "their groups can't be seen",
-    )
 
 
 def test_where_coordinators_may_not_be_asked_they_must_stand_still_for_longer(

@@ -27,6 +27,8 @@ NOW_MS = 1_700_000_000_000
 KAFKA = FakeCluster()
 HOUR_MS = 3_600_000
 
+Make = Callable[[Path], object]
+
 ORDERS = (Commit("orders", 0, 42), Commit("orders", 1, 7))
 DOCUMENT = '{"orders": {"0": 42, "1": 7}}'
 
@@ -216,23 +218,6 @@ def test_a_commit_of_any_version_that_spark_writes_counts(tmp_path: Path, commit
     assert read_external(of_spark(tmp_path), NOW_MS, KAFKA) == ORDERS
 
 
-@pytest.mark.parametrize(
-    "commit", ["", "\0" * 29, "\n", "v", "v9\n{}", "garbage", "v1\n{", 'v1\n{"next', "v1\n3"]
-)
-def test_a_commit_that_a_crash_left_half_written_is_a_failure(tmp_path: Path, commit: str) -> None:
-    """Spark runs its batch again, once somebody has removed it."""
-    batch(tmp_path, 0, '{"orders":{"0":10,"1":1}}')
-    batch(tmp_path, 1, '{"orders":{"0":42,"1":7}}')
-    written(tmp_path / "commits" / "1", commit)
-    assert failed(of_spark(tmp_path)).endswith("commits/1 is no commit that Spark would start from")
-
-
-def test_a_folder_that_is_called_like_a_commit_is_a_failure(tmp_path: Path) -> None:
-    batch(tmp_path, 0, '{"orders":{"0":10,"1":1}}')
-    (tmp_path / "commits" / "1").mkdir()
-    assert "not a regular file" in failed(of_spark(tmp_path))
-
-
 def test_the_sources_of_a_query_are_read_and_those_that_are_not_kafkas_passed_over(
     tmp_path: Path,
 ) -> None:
@@ -241,29 +226,6 @@ def test_the_sources_of_a_query_are_read_and_those_that_are_not_kafkas_passed_ov
         Commit("orders", 0, 42),
         Commit("clicks", 2, 9),
     )
-
-
-def test_two_sources_on_one_topic_are_a_failure(tmp_path: Path) -> None:
-    batch(tmp_path, 0, '{"orders":{"0":42}}', '{"orders":{"0":7}}')
-    assert failed(of_spark(tmp_path)).endswith("read topic orders")
-
-
-@pytest.mark.parametrize(
-    "sources",
-    [
-        ['{"orders":{"0":4'],
-        ['{"orders":{"0":80}}', '{"orders":{"0":1'],
-        ['{"orders":{"0":80}}', '{"clicks":{"0":'],
-        ['{"orders":{"0":80}}', ""],
-        ['{"orders":{"0":80}}'],
-        [],
-    ],
-)
-def test_offsets_that_are_cut_off_are_a_failure(tmp_path: Path, sources: list[str]) -> None:
-    """Whatever is whole of them: the half that is missing may be another source of the topic."""
-    batch(tmp_path, 0, '{"orders":{"0":20}}', '{"orders":{"0":5}}')
-    batch(tmp_path, 1, *sources)
-    assert failed(of_spark(tmp_path)).endswith("it may be cut off")
 
 
 def test_a_first_batch_has_none_before_to_be_compared_with(tmp_path: Path) -> None:
@@ -300,103 +262,135 @@ def test_a_source_that_has_begun_nothing_counts_with_where_it_will_begin(
     )
 
 
-def test_a_second_source_of_a_topic_that_has_begun_nothing_is_a_failure(tmp_path: Path) -> None:
-    begins(tmp_path, 1, '{"orders":{"0":10}}')
-    batch(tmp_path, 0, '{"orders":{"0":80}}', "-")
-    assert failed(of_spark(tmp_path)).endswith("read topic orders")
+def first_batch(checkpoint: Path, *, done: bool) -> None:
+    batch(checkpoint, 0, '{"orders":{"0":42}}', done=done)
 
 
-@pytest.mark.parametrize(
-    "first",
-    [None, "", "\0", "\0v1\n", "\0v1\n{}", '\0v1\n{"orders":{"0":1', '\0v9\n{"orders":{"0":10}}',
-     '\0v1\n{"orders":{"0":-2}}', "v1\n17", 'v1\n{"path":"a"}\n{"path":"b"}', "\0v1\nnull"],
-)  # fmt: skip
-def test_a_source_of_which_nobody_knows_where_it_begins_is_a_failure(
-    tmp_path: Path, first: str | None
-) -> None:
-    batch(tmp_path, 0, '{"clicks":{"0":80}}', "-")
-    (tmp_path / "sources" / "1").mkdir(parents=True)
-    if first is not None:
-        begins(tmp_path, 1, first, "")
-    assert failed(of_spark(tmp_path))
+def with_commit(commit: str) -> Make:
+    """Spark runs its batch again, once somebody has removed it."""
+
+    def make(checkpoint: Path) -> None:
+        first_batch(checkpoint, done=True)
+        batch(checkpoint, 1, '{"orders":{"0":42,"1":7}}')
+        written(checkpoint / "commits" / "1", commit)
+
+    return make
 
 
-def test_a_source_without_a_line_is_a_failure(tmp_path: Path) -> None:
-    """Where a first batch is cut off between two lines, there is none before to compare it with."""
-    begins(tmp_path, 0, '{"orders":{"0":0}}')
-    begins(tmp_path, 1, '{"clicks":{"0":10}}')
-    batch(tmp_path, 0, '{"orders":{"0":80}}')
-    assert failed(of_spark(tmp_path)).endswith("it may be cut off")
+def with_offsets(offsets: str | bytes) -> Make:
+    def make(checkpoint: Path) -> None:
+        batch(checkpoint, 3)
+        written(checkpoint / "offsets" / "3", offsets)
+
+    return make
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        '{"orders":{"0":-1}}',
-        '{"orders":{"0":null}}',
-        '{"orders":{"0":5,"0":500}}',
-        '{"orders":' + "[" * 100_000,
-        '{"orders":{"0":' + "9" * 30 + "}}",
-    ],
-)
-def test_a_source_that_can_not_be_understood_is_a_failure(tmp_path: Path, source: str) -> None:
-    batch(tmp_path, 0, source)
-    assert failed(of_spark(tmp_path))
+def with_sources(*sources: str) -> Make:
+    return lambda checkpoint: batch(checkpoint, 0, *sources)
 
 
-def without_commits(checkpoint: Path) -> None:
-    batch(checkpoint, 0, '{"orders":{"0":42}}', done=False)
+def cut_off(*sources: str) -> Make:
+    """Whatever is whole of them: the half that is missing may be another source of the topic."""
+
+    def make(checkpoint: Path) -> None:
+        batch(checkpoint, 0, '{"orders":{"0":20}}', '{"orders":{"0":5}}')
+        batch(checkpoint, 1, *sources)
+
+    return make
+
+
+def beginning(first: str | None) -> Make:
+    """A source that has begun nothing, and what is written of where it will begin."""
+
+    def make(checkpoint: Path) -> None:
+        batch(checkpoint, 0, '{"clicks":{"0":80}}', "-")
+        (checkpoint / "sources" / "1").mkdir(parents=True)
+        if first is not None:
+            begins(checkpoint, 1, first, "")
+
+    return make
 
 
 def with_no_batch_done(checkpoint: Path) -> None:
-    without_commits(checkpoint)
+    first_batch(checkpoint, done=False)
     written(checkpoint / "commits" / ".0.crc", b"")
 
 
 def without_the_offsets_of_the_last_batch(checkpoint: Path) -> None:
-    batch(checkpoint, 3, '{"orders":{"0":42}}')
-    (checkpoint / "offsets" / "3").unlink()
+    first_batch(checkpoint, done=True)
+    (checkpoint / "offsets" / "0").unlink()
 
 
-def of_another_version(checkpoint: Path) -> None:
-    batch(checkpoint, 3)
-    written(checkpoint / "offsets" / "3", "v2\n{}\n" + '{"orders":{"0":42}}')
+def with_a_folder_for_a_commit(checkpoint: Path) -> None:
+    first_batch(checkpoint, done=True)
+    (checkpoint / "commits" / "1").mkdir()
 
 
-def with_empty_offsets(checkpoint: Path) -> None:
-    batch(checkpoint, 3)
-    written(checkpoint / "offsets" / "3", "")
+def with_a_second_source_that_has_begun_nothing(checkpoint: Path) -> None:
+    begins(checkpoint, 1, '{"orders":{"0":10}}')
+    batch(checkpoint, 0, '{"orders":{"0":80}}', "-")
 
 
-def with_offsets_that_are_no_text(checkpoint: Path) -> None:
-    batch(checkpoint, 3)
-    written(checkpoint / "offsets" / "3", b"v1\n\xff\xfe")
+def with_a_source_without_a_line(checkpoint: Path) -> None:
+    """Where a first batch is cut off between two lines, there is none before to compare it with."""
+    begins(checkpoint, 0, '{"orders":{"0":0}}')
+    begins(checkpoint, 1, '{"clicks":{"0":10}}')
+    batch(checkpoint, 0, '{"orders":{"0":80}}')
 
 
-def too_old(checkpoint: Path) -> None:
-    batch(checkpoint, 3, '{"orders":{"0":42}}', age_ms=HOUR_MS + 1000)
+NOT_STARTED_FROM = "commits/1 is no commit that Spark would start from"
+OF_ANOTHER_VERSION = "offsets/3 is of a version that is not known"
 
-
-def with_a_file_for_commits(checkpoint: Path) -> None:
-    written(checkpoint / "commits", "")
+HALF_COMMITS = ("", "\0" * 29, "\n", "v", "v9\n{}", "garbage", "v1\n{", 'v1\n{"next', "v1\n3")
+HALF_OFFSETS: tuple[tuple[str, ...], ...] = (
+    ('{"orders":{"0":4',),
+    ('{"orders":{"0":80}}', '{"orders":{"0":1'),
+    ('{"orders":{"0":80}}', '{"clicks":{"0":'),
+    ('{"orders":{"0":80}}', ""),
+    ('{"orders":{"0":80}}',),
+    (),
+)
+NO_SOURCES = (
+    '{"orders":{"0":-1}}',
+    '{"orders":{"0":null}}',
+    '{"orders":{"0":5,"0":500}}',
+    '{"orders":' + "[" * 100_000,
+    '{"orders":{"0":' + "9" * 30 + "}}",
+)
+NO_BEGINNINGS = (
+    *(None, "", "\0", "\0v1\n", "\0v1\n{}", '\0v1\n{"orders":{"0":1', "v1\n17", "\0v1\nnull"),
+    *('\0v9\n{"orders":{"0":10}}', '\0v1\n{"orders":{"0":-2}}'),
+    'v1\n{"path":"a"}\n{"path":"b"}',
+)
 
 
 @pytest.mark.parametrize(
     ("make", "why"),
     [
         (lambda checkpoint: None, "no batch is committed in "),
-        (without_commits, "no batch is committed in "),
+        (lambda checkpoint: first_batch(checkpoint, done=False), "no batch is committed in "),
         (with_no_batch_done, "no batch is committed in "),
         (without_the_offsets_of_the_last_batch, "No such file or directory"),
-        (of_another_version, "offsets/3 is of a version that is not known"),
-        (with_empty_offsets, "offsets/3 is of a version that is not known"),
-        (with_offsets_that_are_no_text, "its position can't be read (UnicodeDecodeError)"),
-        (too_old, "its position is 3601 s old, older than max_age (1h)"),
-        (with_a_file_for_commits, "Not a directory"),
+        (with_offsets("v2\n{}\n" + '{"orders":{"0":42}}'), OF_ANOTHER_VERSION),
+        (with_offsets(""), OF_ANOTHER_VERSION),
+        (with_offsets(b"v1\n\xff\xfe"), "its position can't be read (UnicodeDecodeError)"),
+        (
+            lambda checkpoint: batch(checkpoint, 3, '{"orders":{"0":42}}', age_ms=HOUR_MS + 1000),
+            "its position is 3601 s old, older than max_age (1h)",
+        ),
+        (lambda checkpoint: written(checkpoint / "commits", ""), "Not a directory"),
+        (with_a_folder_for_a_commit, "not a regular file"),
+        (with_sources('{"orders":{"0":42}}', '{"orders":{"0":7}}'), "read topic orders"),
+        (with_a_second_source_that_has_begun_nothing, "read topic orders"),
+        (with_a_source_without_a_line, "it may be cut off"),
+        *((with_commit(half), NOT_STARTED_FROM) for half in HALF_COMMITS),
+        *((cut_off(*half), "it may be cut off") for half in HALF_OFFSETS),
+        *((with_sources(source), "") for source in NO_SOURCES),
+        *((beginning(first), "") for first in NO_BEGINNINGS),
     ],
 )
 def test_a_checkpoint_that_says_nothing_certain_is_a_failure(
-    tmp_path: Path, make: Callable[[Path], None], why: str
+    tmp_path: Path, make: Make, why: str
 ) -> None:
     make(tmp_path)
     assert why in failed(of_spark(tmp_path))

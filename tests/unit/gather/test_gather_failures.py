@@ -27,7 +27,6 @@ from tests.support.builders.gather_worlds import (
     partitions,
     readers,
     snapshot,
-    topic,
 )
 from tests.support.fakes import FakeCluster
 
@@ -41,12 +40,16 @@ LIVE = ("newcomer", "search")
 
 
 class Injection(NamedTuple):
+    """``of``: the topic, partition or group that alone is to show it; None where that is open."""
+
     name: str
     inject: Callable[[FakeCluster], object]
+    of: object = None
 
 
 def failing_key(api: str, key: Any) -> Injection:
-    return Injection(f"{api}-{key}", lambda kafka: kafka.fail(api, key, FAILED))
+    of = key[0] if key in ENDS else key
+    return Injection(f"{api}-{key}", lambda kafka: kafka.fail(api, key, FAILED), of)
 
 
 def failing_call(api: str) -> Injection:
@@ -76,10 +79,12 @@ def dying(api: str, broker: int) -> Injection:
 BOUNDS = (OffsetBound.LOG_START, OffsetBound.HIGH_WATERMARK, OffsetBound.LAST_STABLE)
 """Those that a decision rests on."""
 
+ENDS = [(at, bound) for at in ENABLED for bound in BOUNDS]
+
 KEYS: Mapping[str, Collection[Any]] = {
     "describe_topics": TOPICS,
     "topic_configs": TOPICS,
-    "offsets": [*ENABLED, *((at, bound) for at in ENABLED for bound in BOUNDS)],
+    "offsets": [*ENABLED, *ENDS],
     "offsets_at": ENABLED,
     "commits": GROUPS,
     "members": LIVE,
@@ -119,12 +124,12 @@ def assert_nothing_vanished(before: Snapshot, after: Snapshot) -> None:
         assert group in unreadable or (at.topic in unread and (group, at.topic) in readers(after))
 
 
-def failures(taken: Snapshot) -> list[Failure]:
-    """Of topics, partitions and groups."""
-    found = [each.failure for each in taken.topics]
-    found += [each.failure for each in taken.partitions]
-    found += [each.failure for each in taken.groups]
-    return [each for each in found if each is not None]
+def failures(taken: Snapshot) -> dict[object, Failure]:
+    """By name of topics and groups, and by partition."""
+    found: dict[object, Failure | None] = {each.name: each.failure for each in taken.topics}
+    found |= {at: each.failure for at, each in partitions(taken).items()}
+    found |= {each.group_id: each.failure for each in taken.groups}
+    return {at: failure for at, failure in found.items() if failure is not None}
 
 
 def assert_every_gap_has_a_reason(taken: Snapshot) -> None:
@@ -146,6 +151,10 @@ def test_whatever_fails_shows_and_nothing_vanishes(failure: Injection) -> None:
     assert_nothing_vanished(snapshot(healthy()), taken)
     assert_every_gap_has_a_reason(taken)
     assert taken.problems or failures(taken) or failure.name in HARMLESS
+    if failure.of is not None:
+        beside = {at for at in failures(taken) if getattr(at, "topic", at) != failure.of}
+        assert failures(taken)[failure.of] == FAILED
+        assert beside <= {failure.of}
 
 
 class Forgetful:
@@ -183,7 +192,7 @@ def test_what_an_answer_leaves_out_is_a_failure_of_its_own(api: str, key: object
     taken = gather(kafka, config(), healthy().now_ms, wait_until=Waits())
     assert_nothing_vanished(snapshot(healthy()), taken)
     assert_every_gap_has_a_reason(taken)
-    assert {each.code for each in failures(taken)} == {"NOT_ANSWERED"}
+    assert {each.code for each in failures(taken).values()} == {"NOT_ANSWERED"}
 
 
 def test_a_dead_leader_marks_its_partitions_and_no_others() -> None:
@@ -205,33 +214,17 @@ def test_an_empty_partition_has_no_young_record_whatever_a_look_up_by_time_says(
     assert partitions(snapshot(kafka))[ORDERS_0] == PartitionReading(1, 0, 6, 6, 6, 6)
 
 
-@pytest.mark.parametrize("bound", BOUNDS)
-def test_a_partition_is_not_empty_where_one_of_its_ends_can_not_be_read(
-    bound: OffsetBound,
+@pytest.mark.parametrize(("log_start", "unread"), [(5, None), *((6, each) for each in BOUNDS)])
+def test_a_partition_with_a_record_or_an_end_that_is_unread_is_not_taken_for_empty(
+    log_start: int, unread: OffsetBound | None
 ) -> None:
     kafka = healthy()
-    kafka.partition(*ORDERS_0).log_start = 6
+    kafka.partition(*ORDERS_0).log_start = log_start
     kafka.fail("offsets_at", ORDERS_0, FAILED)
-    kafka.fail("offsets", (ORDERS_0, bound), FAILED)
+    if unread:
+        kafka.fail("offsets", (ORDERS_0, unread), FAILED)
     reading = partitions(snapshot(kafka))[ORDERS_0]
     assert (reading.retention_offset, reading.failure) == (None, FAILED)
-
-
-def test_a_partition_with_one_record_has_no_retention_offset_where_the_look_up_fails() -> None:
-    kafka = healthy()
-    kafka.partition(*ORDERS_0).log_start = 5
-    kafka.fail("offsets_at", ORDERS_0, FAILED)
-    reading = partitions(snapshot(kafka))[ORDERS_0]
-    assert (reading.retention_offset, reading.failure) == (None, FAILED)
-
-
-@pytest.mark.parametrize("api", ["describe_topics", "topic_configs"])
-def test_a_topic_that_cannot_be_described_marks_itself_and_no_other(api: str) -> None:
-    kafka = healthy()
-    kafka.fail(api, "orders", FAILED)
-    taken = snapshot(kafka)
-    assert topic(taken, "orders").failure == FAILED
-    assert topic(taken, "clicks").failure is None
 
 
 def test_a_topic_deleted_before_its_offsets_are_read_stays_with_its_failure() -> None:

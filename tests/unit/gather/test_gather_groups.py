@@ -30,6 +30,8 @@ from tests.support.fakes.world import OFFSETS_TOPIC
 
 REFUSED = Failure("GROUP_AUTHORIZATION_FAILED", "not for you")
 
+Happens = Callable[[FakeCluster], object]
+
 
 def test_a_required_group_that_nobody_has_seen_is_absent() -> None:
     policy = config(entry("orders", groups={"required": ["billing", "audit"]}))
@@ -54,40 +56,24 @@ def test_a_live_group_of_any_kind_reads_what_its_members_do(kind: GroupKind) -> 
     assert taken.complete
 
 
-def test_the_start_offsets_of_a_share_group_are_its_commits() -> None:
+@pytest.mark.parametrize("offset", [3, None])  # None: a commit, or a start offset, that is unread
+@pytest.mark.parametrize(
+    ("group", "kind"), [("sharers", GroupKind.SHARE), ("billing", GroupKind.CLASSIC)]
+)
+def test_a_commit_is_read_as_it_is_and_fails_no_group(
+    group: str, kind: GroupKind, offset: int | None
+) -> None:
     kafka = healthy()
-    kafka.commit("sharers", {ORDERS_0: 3}, GroupKind.SHARE)
-    assert commits(snapshot(kafka))["sharers", ORDERS_0] == 3
-
-
-def test_a_share_group_without_a_start_offset_has_a_commit_that_is_unread() -> None:
-    kafka = healthy()
-    kafka.commit("sharers", {ORDERS_0: None}, GroupKind.SHARE)
-    assert commits(snapshot(kafka))["sharers", ORDERS_0] is None
+    kafka.commit(group, {ORDERS_0: offset}, kind)
+    taken = snapshot(kafka)
+    assert commits(taken)[group, ORDERS_0] == offset
+    assert groups(taken)[group].failure is None
 
 
 def test_a_group_of_an_unknown_kind_is_unreadable() -> None:
     kafka = healthy()
     kafka.commit("quantum", {ORDERS_0: 1}, GroupKind.UNKNOWN)
     assert groups(snapshot(kafka))["quantum"].failure == UNKNOWN_GROUP
-
-
-def test_a_group_whose_commits_cannot_be_read_fails_alone() -> None:
-    kafka = healthy()
-    kafka.fail("commits", "billing", REFUSED)
-    taken = snapshot(kafka)
-    assert {name: each.failure for name, each in groups(taken).items() if each.failure} == {
-        "billing": REFUSED
-    }
-    assert {group for group, _ in commits(taken)} == {"search", "pipeline"}
-
-
-def test_a_commit_that_cannot_be_read_is_one_without_an_offset() -> None:
-    kafka = healthy()
-    kafka.commit("billing", {ORDERS_0: None})
-    taken = snapshot(kafka)
-    assert commits(taken)["billing", ORDERS_0] is None
-    assert groups(taken)["billing"].failure is None
 
 
 def test_a_live_group_that_shows_neither_members_nor_commits_is_unreadable() -> None:
@@ -204,40 +190,28 @@ def test_a_group_nobody_described_reads_nothing_by_its_members() -> None:
     assert not GroupListing().read_by("billing", {"orders"})
 
 
-def leaderless_before(kafka: FakeCluster) -> None:
+def leaderless(kafka: FakeCluster) -> None:
     kafka.partition(OFFSETS_TOPIC, 2).elect(None)
 
 
-def leaderless_meanwhile(kafka: FakeCluster) -> None:
-    kafka.script.after("list_groups", lambda: kafka.partition(OFFSETS_TOPIC, 2).elect(None))
+def moved_to(kafka: FakeCluster, broker: int) -> None:
+    kafka.move_leader(OFFSETS_TOPIC, 1, to=broker)
 
 
-def a_coordinator_moves_and_stays(kafka: FakeCluster) -> None:
-    kafka.script.before("list_groups", lambda: kafka.move_leader(OFFSETS_TOPIC, 1, to=3))
+def hides(kafka: FakeCluster) -> None:
+    kafka.may_describe_cluster = False
 
 
 def a_coordinator_moves_back_and_forth(kafka: FakeCluster) -> None:
     leader = kafka.partition(OFFSETS_TOPIC, 1).leader
     assert leader is not None
-    kafka.script.before("list_groups", lambda: kafka.move_leader(OFFSETS_TOPIC, 1, to=3))
-    kafka.script.after("list_groups", lambda: kafka.move_leader(OFFSETS_TOPIC, 1, to=leader))
-
-
-def a_broker_is_dead(kafka: FakeCluster) -> None:
-    kafka.kill_broker(2)
-
-
-def the_cluster_may_not_be_described(kafka: FakeCluster) -> None:
-    kafka.may_describe_cluster = False
+    kafka.script.before("list_groups", lambda: moved_to(kafka, 3))
+    kafka.script.after("list_groups", lambda: moved_to(kafka, leader))
 
 
 def describing_the_cluster_is_allowed_only_after_the_listing(kafka: FakeCluster) -> None:
-    kafka.may_describe_cluster = False
+    hides(kafka)
     kafka.script.after("list_groups", lambda: setattr(kafka, "may_describe_cluster", True))
-
-
-def the_offsets_topic_may_not_be_described(kafka: FakeCluster) -> None:
-    kafka.may_describe_offsets = False
 
 
 def the_offsets_topic_comes_into_being(kafka: FakeCluster) -> None:
@@ -246,22 +220,55 @@ def the_offsets_topic_comes_into_being(kafka: FakeCluster) -> None:
     kafka.script.before("list_groups", lambda: topic.partitions.extend(partitions))
 
 
+def a_coordinator_comes_to_work(kafka: FakeCluster) -> None:
+    kafka.not_at_work = {2}
+    kafka.script.after("list_groups", kafka.not_at_work.clear)
+
+
+def leaders_catch_up(kafka: FakeCluster) -> None:
+    """What they lack at first, they may lack for all of the listing."""
+    kafka.behind = {1, 2}
+    kafka.script.after("list_groups", kafka.behind.clear)
+
+
+def meanwhile(happens: Happens) -> Happens:
+    return lambda kafka: kafka.script.after("list_groups", lambda: happens(kafka))
+
+
+GRANT = "grant it DESCRIBE on the cluster"
+MOVED = "^group coordinators moved while the groups were listed$"
+NO_LEADER = r"^1 partition of __consumer_offsets has no leader \(2\)"
+NOT_AT_WORK = (
+    r"^1 group coordinator is not available \(partition 2 of __consumer_offsets\): "
+    "their groups can't be seen$"
+)
+
+
 @pytest.mark.parametrize(
     ("happens", "sentence"),
     [
-        (leaderless_before, r"^1 partition of __consumer_offsets has no leader \(2\)"),
-        (leaderless_meanwhile, r"^1 partition of __consumer_offsets has no leader \(2\)"),
-        (a_coordinator_moves_and_stays, "^group coordinators moved"),
-        (a_coordinator_moves_back_and_forth, "^group coordinators moved"),
-        (a_broker_is_dead, "^broker 2 did not list its groups"),
-        (the_cluster_may_not_be_described, "grant it DESCRIBE on the cluster"),
-        (describing_the_cluster_is_allowed_only_after_the_listing, "grant it DESCRIBE on the c"),
-        (the_offsets_topic_may_not_be_described, "grant it DESCRIBE on that topic"),
-        (the_offsets_topic_comes_into_being, "^group coordinators moved"),
+        (leaderless, NO_LEADER),
+        (meanwhile(leaderless), NO_LEADER),
+        (lambda kafka: kafka.script.before("list_groups", lambda: moved_to(kafka, 3)), MOVED),
+        (a_coordinator_moves_back_and_forth, MOVED),
+        (lambda kafka: kafka.kill_broker(2), "^broker 2 did not list its groups"),
+        (hides, GRANT),
+        (describing_the_cluster_is_allowed_only_after_the_listing, GRANT),
+        (
+            lambda kafka: setattr(kafka, "may_describe_offsets", False),
+            "grant it DESCRIBE on that topic",
+        ),
+        (the_offsets_topic_comes_into_being, MOVED),
+        (a_coordinator_comes_to_work, NOT_AT_WORK),
+        (meanwhile(lambda kafka: kafka.not_at_work.add(2)), NOT_AT_WORK),
+        (
+            leaders_catch_up,
+            r"^2 leaders of __consumer_offsets have not caught up yet \(partitions 1, 2\): ",
+        ),
     ],
 )
 def test_a_listing_that_could_lack_a_group_is_incomplete_and_says_why(
-    happens: Callable[[FakeCluster], None], sentence: str
+    happens: Happens, sentence: str
 ) -> None:
     kafka = healthy()
     happens(kafka)
@@ -274,7 +281,7 @@ def test_a_listing_that_could_lack_a_group_is_incomplete_and_says_why(
 
 def test_groups_that_may_be_hidden_hold_only_topics_that_do_not_assume_them_visible() -> None:
     kafka = healthy()
-    the_cluster_may_not_be_described(kafka)
+    hides(kafka)
     trusting = entry("orders", groups_visible="assumed")
     taken = snapshot(kafka, config(trusting, entry("clicks")))
     assert not taken.complete
