@@ -181,24 +181,6 @@ def test_a_process_that_is_killed_in_the_midst_of_remembering_leaves_the_old_mem
         assert memory.recall() == before
 
 
-def test_a_process_that_is_killed_after_remembering_has_remembered(
-    tmp_path: Path, kafka: FakeCluster
-) -> None:
-    filled(tmp_path, kafka)
-    program = """
-    import os, signal, sys
-    from pathlib import Path
-    from retentiond.state.groups import GroupMemory
-
-    memory = GroupMemory.open(Path(sys.argv[1]))
-    memory.forget("billing")
-    os.kill(os.getpid(), signal.SIGKILL)
-    """
-    run_python(program, tmp_path)
-
-    assert BILLING not in recall(tmp_path).commits
-
-
 def _removed(log: Path) -> None:
     for suffix in ("-wal", "-shm"):
         log.with_name(NAME + suffix).unlink(missing_ok=True)
@@ -555,10 +537,16 @@ def test_another_process_makes_no_file(tmp_path: Path) -> None:
 
 
 def test_the_files_are_for_their_owner_alone(tmp_path: Path, kafka: FakeCluster) -> None:
-    with closing(GroupMemory.open(tmp_path)) as memory:
-        cycle(memory, kafka)
-        modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in tmp_path.iterdir()}
-    assert modes == dict.fromkeys((NAME, f"{NAME}-wal", f"{NAME}-shm"), 0o600)
+    state_dir = tmp_path / "state"
+    with open_state(state_dir) as state:
+        cycle(state.memory, kafka)
+        state.audit.record_cycle(CYCLE)
+        modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in state_dir.iterdir()}
+    of_databases = (
+        f"{name}{suffix}" for name in ("audit.db", NAME) for suffix in ("", "-wal", "-shm")
+    )
+    assert modes == dict.fromkeys(("lock", *of_databases), 0o600)
+    assert stat.S_IMODE(state_dir.stat().st_mode) == 0o700
 
 
 # Two readers of one name
