@@ -32,38 +32,39 @@ def chosen(log_dirs: list[PressedLogDir], normal: Predictions, eager: Prediction
     return sorted(at.partition for at in partitions_to_relieve(log_dirs, normal, eager))
 
 
-def test_the_one_that_frees_most_goes_first_and_no_more_than_is_needed() -> None:
-    eager = frees((0, A, 40), (1, A, 90), (2, A, 70), (3, A, 10))
-    assert chosen([A], {}, eager) == [1, 2]  # 150 are needed
-    assert chosen([A._replace(awaited_bytes=80)], {}, eager) == [1]
-    assert chosen([A._replace(usable_bytes=250)], {}, eager) == []
-    assert chosen([A], frees((7, A, 150)), eager) == []  # the normal plan frees enough
+BESIDE = A._replace(log_dir="/c", disk="/a")
+"""On the same disk as A."""
+
+FOUR = frees((0, A, 40), (1, A, 90), (2, A, 70), (3, A, 10))
+TWO = frees((0, A, 400), (1, A, 90))
 
 
-def test_only_what_goes_beyond_the_normal_plan_counts() -> None:
-    eager = frees((0, A, 400), (1, A, 90))
-    assert chosen([A], frees((0, A, 400)), eager) == []
-    assert chosen([A._replace(until_bytes=510)], frees((0, A, 400)), eager) == [1]
-
-
-def test_what_frees_nothing_there_keeps_its_retention() -> None:
-    assert chosen([A], {}, frees((0, A, 0), (1, B, 900))) == []
-    assert chosen([A], frees((0, A, 40)), frees((0, A, 10))) == []
-
-
-def test_of_those_that_free_the_same_the_first_by_name_goes() -> None:
-    assert chosen([A], {}, frees((2, A, 150), (1, A, 150), (10, A, 150))) == [1]
-
-
-def test_a_partition_with_replicas_on_two_full_disks_relieves_both() -> None:
-    eager = frees((0, A, 160), (0, B, 160), (1, B, 100))
-    assert chosen([A, B], {}, eager) == [0]
-
-
-def test_two_directories_of_one_disk_are_relieved_once() -> None:
-    other = A._replace(log_dir="/c", disk="/a")
-    eager = frees((0, A, 160), (1, other, 160))
-    assert chosen([A, other], {}, eager) == [0]
+@pytest.mark.parametrize(
+    ("log_dirs", "normal", "eager", "expected"),
+    [
+        # the one that frees most goes first, and no more than is needed, which is 150
+        ([A], {}, FOUR, [1, 2]),
+        ([A._replace(awaited_bytes=80)], {}, FOUR, [1]),
+        ([A._replace(usable_bytes=250)], {}, FOUR, []),
+        ([A], frees((7, A, 150)), FOUR, []),
+        # only what goes beyond the normal plan counts
+        ([A], frees((0, A, 400)), TWO, []),
+        ([A._replace(until_bytes=510)], frees((0, A, 400)), TWO, [1]),
+        # what frees nothing there keeps its retention
+        ([A], {}, frees((0, A, 0), (1, B, 900)), []),
+        ([A], frees((0, A, 40)), frees((0, A, 10)), []),
+        # of those that free the same the first by name goes
+        ([A], {}, frees((2, A, 150), (1, A, 150), (10, A, 150)), [1]),
+        # replicas on two full disks relieve both
+        ([A, B], {}, frees((0, A, 160), (0, B, 160), (1, B, 100)), [0]),
+        # two directories of one disk are relieved once
+        ([A, BESIDE], {}, frees((0, A, 160), (1, BESIDE, 160)), [0]),
+    ],
+)
+def test_those_that_free_most_go_until_what_is_needed_is_free(
+    log_dirs: list[PressedLogDir], normal: Predictions, eager: Predictions, expected: list[int]
+) -> None:
+    assert chosen(log_dirs, normal, eager) == expected
 
 
 ONE_DISK = st.lists(st.integers(0, 99), max_size=12)

@@ -42,26 +42,38 @@ class Space:
         return until_full
 
 
-def test_it_goes_on_as_it_did() -> None:
+ELSEWHERE = LogDirCapacity(2, "/kafka", 10_000, 1000)
+
+
+@pytest.mark.parametrize(
+    ("readings", "full_s"),
+    [
+        ([(0, space(1000))], None),
+        ([(0, space(1000)), (0.5, space(950))], None),  # too short to tell
+        ([(0, space(1000)), (0.5, space(950)), (1, space(900))], 9 * 3600),
+        # it does not fill
+        ([(0, space(1000)), (1, space(1000))], None),
+        ([(0, space(1000)), (1, space(1000)), (2, space(1500))], None),
+        # it is full and stays so, though nothing is written any more
+        *(([(hour, space(0)) for hour in range(hours)], 0) for hours in (1, 2, 30)),
+        ([(0, space(0)), (1, [LogDirCapacity(*AT, 0, 0)])], None),  # a contradiction
+        # a reading that failed, or a broker that does not answer, forgets nothing
+        ([(0, space(1000)), (1, [])], None),
+        ([(0, space(1000)), (1, []), (2, space(500))], 2 * 3600),
+        ([(0, [*space(1000), ELSEWHERE]), (1, [ELSEWHERE])], None),
+        (
+            [(0, [*space(1000), ELSEWHERE]), (1, [ELSEWHERE]), (2, [*space(500), ELSEWHERE])],
+            2 * 3600,
+        ),
+    ],
+)
+def test_it_goes_on_as_it_did(
+    readings: list[tuple[float, list[LogDirCapacity]]], full_s: float | None
+) -> None:
     disks = Space()
-    assert disks.until_full(space(1000), 0) == {}
-    assert disks.until_full(space(950), HOUR_MS // 2) == {}  # too short to tell
-    assert disks.until_full(space(900), HOUR_MS) == {AT: 9 * 3600}
-
-
-def test_one_that_does_not_fill_has_no_end() -> None:
-    disks = Space()
-    disks.until_full(space(1000), 0)
-    assert disks.until_full(space(1000), HOUR_MS) == {}
-    assert disks.until_full(space(1500), 2 * HOUR_MS) == {}
-
-
-def test_one_that_is_full_stays_so_though_nothing_is_written_any_more() -> None:
-    disks = Space()
-    for hour in range(30):
-        assert disks.until_full(space(0), hour * HOUR_MS) == {AT: 0}
-    contradiction = [LogDirCapacity(*AT, 0, 0)]
-    assert disks.until_full(contradiction, 31 * HOUR_MS) == {}
+    for hour, read in readings:
+        found = disks.until_full(read, int(hour * HOUR_MS))
+    assert found == ({} if full_s is None else {AT: full_s})
 
 
 def test_only_the_last_day_counts() -> None:
@@ -76,22 +88,8 @@ def test_only_the_last_day_counts() -> None:
     assert full == {AT: usable * 24 * 3600 / 240}
 
 
-def test_a_reading_that_failed_forgets_nothing() -> None:
-    disks = Space()
-    disks.until_full(space(1000), 0)
-    assert disks.until_full([], HOUR_MS) == {}
-    assert disks.until_full(space(500), 2 * HOUR_MS) == {AT: 2 * 3600}
-
-
-def test_a_broker_that_does_not_answer_is_not_forgotten_while_others_do() -> None:
-    disks, elsewhere = Space(), LogDirCapacity(2, "/kafka", 10_000, 1000)
-    disks.until_full([*space(1000), elsewhere], 0)
-    assert disks.until_full([elsewhere], HOUR_MS) == {}
-    assert disks.until_full([*space(500), elsewhere], 2 * HOUR_MS) == {AT: 2 * 3600}
-
-
 def test_a_directory_that_is_gone_for_a_day_is_forgotten() -> None:
-    disks, elsewhere = Space(), LogDirCapacity(2, "/kafka", 10_000, 1000)
+    disks, elsewhere = Space(), ELSEWHERE
     disks.until_full([*space(1000), elsewhere], 0)
     disks.until_full([elsewhere], 25 * HOUR_MS)
     assert disks.history.readings == {elsewhere.key: [(25 * HOUR_MS, 1000)]}

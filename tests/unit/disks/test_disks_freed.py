@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -46,27 +47,35 @@ def followed(
     return follow(waiting, seen, now, ASKED_AT_MS + after_ms)
 
 
-def test_a_size_that_drops_was_freed() -> None:
-    found = followed([awaited()], reading({1: 6000}))
-    assert found == FreedProgress((), {"orders": 4000}, (Freed("one", AT, 4000),))
+def dropped(freed_bytes: int) -> FreedProgress:
+    return FreedProgress((), {"orders": freed_bytes}, (Freed("one", AT, freed_bytes),))
 
 
-def test_until_the_size_drops_it_is_awaited() -> None:
-    found = followed([awaited()], reading({1: 10_000}))
-    assert found.awaited == (awaited()._replace(readings=1),)
-    assert (found.freed_by_topic, found.settled) == ({}, ())
-    assert found.awaited_bytes == {replica(): 4000}
+UNREADABLE = replace(reading({1: 10}), unreadable=frozenset({AT}))
 
 
-def test_what_was_written_meanwhile_is_accounted_for() -> None:
-    found = followed([awaited()], reading({1: 8000}), end=1200)
-    assert found.freed_by_topic == {"orders": 4000}
-
-
-def test_growth_alone_is_no_deletion_although_records_differ_in_size() -> None:
-    found = followed([awaited()], reading({1: 11_000}), end=1200)
-    assert found.freed_by_topic == {}
-    assert found.awaited == (awaited()._replace(size_bytes=11_000, end_offset=1200, readings=1),)
+@pytest.mark.parametrize(
+    ("seen", "offsets", "found"),
+    [
+        (reading({1: 6000}), {}, dropped(4000)),
+        (reading({1: 8000}), {"end": 1200}, dropped(4000)),  # what was written meanwhile
+        (reading({1: 2000}), {"log_start": 800}, dropped(4000)),  # Kafka's retention took the rest
+        (reading({1: 10_000}), {}, FreedProgress((awaited()._replace(readings=1),), {}, ())),
+        (  # growth alone is no deletion, although records differ in size
+            reading({1: 11_000}),
+            {"end": 1200},
+            FreedProgress((awaited()._replace(size_bytes=11_000, end_offset=1200, readings=1),)),
+        ),
+        # a disk that is not read says nothing
+        (DiskReading(), {}, FreedProgress((awaited(),), {}, ())),
+        (UNREADABLE, {}, FreedProgress((awaited(),), {}, ())),
+        (reading({1: 10}), {"topic_id": "new"}, FreedProgress()),
+    ],
+)
+def test_what_a_size_says_of_a_deletion(
+    seen: DiskReading, offsets: dict[str, Any], found: FreedProgress
+) -> None:
+    assert followed([awaited()], seen, **offsets) == found
 
 
 def test_a_drop_is_told_from_the_last_reading_and_not_from_the_first() -> None:
@@ -91,11 +100,6 @@ def test_deletions_that_were_awaited_together_share_by_their_records() -> None:
     assert found.settled == (Freed("one", AT, 999), Freed("two", AT, 3000))
 
 
-def test_what_kafkas_own_retention_took_with_it_is_not_ours() -> None:
-    found = followed([awaited()], reading({1: 2000}), log_start=800)
-    assert found.freed_by_topic == {"orders": 4000}
-
-
 def test_what_has_not_dropped_for_long_is_nothing() -> None:
     waiting = [awaited()]
     for minutes in range(1, GIVE_UP_READINGS):
@@ -108,13 +112,6 @@ def test_what_has_not_dropped_for_long_is_nothing() -> None:
 
 def test_few_readings_are_not_long_however_far_apart() -> None:
     assert followed([awaited()], reading({1: 10_000}), after_ms=10 * GIVE_UP_MS).awaited
-
-
-@pytest.mark.parametrize(
-    "seen", [DiskReading(), replace(reading({1: 10}), unreadable=frozenset({AT}))]
-)
-def test_a_disk_that_is_not_read_says_nothing(seen: DiskReading) -> None:
-    assert followed([awaited()], seen) == FreedProgress((awaited(),), {}, ())
 
 
 def test_offsets_that_are_not_read_say_nothing() -> None:
@@ -137,10 +134,6 @@ def test_what_can_not_be_read_for_long_is_awaited_no_more(
     soon = follow([awaited()], seen, offsets, ASKED_AT_MS + 15 * MINUTE_MS - 1)
     assert soon.awaited == (awaited(),)
     assert follow([awaited()], seen, offsets, ASKED_AT_MS + 15 * MINUTE_MS) == FreedProgress()
-
-
-def test_a_recreated_topic_leaves_it_unknown() -> None:
-    assert followed([awaited()], reading({1: 10}), topic_id="new") == FreedProgress()
 
 
 def test_a_replica_that_has_moved_leaves_the_whole_deletion_unknown() -> None:

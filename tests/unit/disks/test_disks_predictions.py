@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,59 +14,37 @@ from retentiond.disks.predictions import DeletedRange, SegmentRules, freed_bytes
 RULES = SegmentRules(segment_bytes=1000)
 
 
-def test_a_log_from_offset_0_loses_the_segments_that_the_cutoff_covers_wholly() -> None:
-    assert freed_bytes(5500, DeletedRange(0, 349, 550), RULES) == 3000
-    assert freed_bytes(5500, DeletedRange(0, 400, 550), RULES) == 4000
-
-
-def test_the_active_segment_stays_even_where_everything_goes() -> None:
-    assert freed_bytes(5500, DeletedRange(0, 550, 550), RULES) == 5000
-    assert freed_bytes(5000, DeletedRange(0, 500, 500), RULES) == 4000
-
-
-@pytest.mark.parametrize("log_start", [0, 30])
-def test_a_log_of_one_segment_loses_nothing(log_start: int) -> None:
-    assert freed_bytes(900, DeletedRange(log_start, 90, 90), RULES) == 0
-
-
-def test_after_an_earlier_deletion_it_is_what_the_records_take() -> None:
-    """500 dead bytes, by expectation, leave 10,000 to 1,000 records."""
-    assert freed_bytes(10_500, DeletedRange(700, 1000, 1700), RULES) == 3000
-
-
-def test_what_retention_bytes_removes_anyway_does_not_count() -> None:
-    rules = replace(RULES, retention_bytes=4000)
-    assert freed_bytes(5500, DeletedRange(0, 349, 550), rules) == 2000
-    assert freed_bytes(5500, DeletedRange(0, 100, 550), rules) == 0
-    assert freed_bytes(3500, DeletedRange(0, 349, 350), rules) == 3000
-
-
-def test_what_retention_ms_removes_anyway_does_not_count() -> None:
-    assert freed_bytes(5500, DeletedRange(0, 400, 550), replace(RULES, kafka_removes_all=True)) == 0
-
-
-def test_segments_that_are_closed_by_their_age_are_smaller() -> None:
-    """A record each millisecond: 20 of them are a segment."""
-    rules = replace(RULES, segment_ms=20, records_per_ms=1.0)
-    assert freed_bytes(900, DeletedRange(0, 50, 90), rules) == 400
-
-
-def test_a_slow_topics_segments_hold_a_record_at_least() -> None:
-    rules = replace(RULES, segment_ms=1, records_per_ms=0.001)
-    assert freed_bytes(900, DeletedRange(0, 50, 90), rules) == 500
-
-
 @pytest.mark.parametrize(
-    "cut",
+    ("size", "deleted", "rules", "freed"),
     [
-        DeletedRange(0, 0, 100),
-        DeletedRange(50, 40, 100),
-        DeletedRange(50, 50, 50),
-        DeletedRange(5, 9, 3),
+        (5500, (0, 349, 550), {}, 3000),
+        (5500, (0, 400, 550), {}, 4000),
+        # the active segment stays, even where everything goes
+        (5500, (0, 550, 550), {}, 5000),
+        (5000, (0, 500, 500), {}, 4000),
+        (900, (0, 90, 90), {}, 0),
+        (900, (30, 90, 90), {}, 0),
+        # after an earlier deletion 500 dead bytes, by expectation, leave 10,000 to 1,000 records
+        (10_500, (700, 1000, 1700), {}, 3000),
+        # what Kafka removes anyway does not count
+        (5500, (0, 349, 550), {"retention_bytes": 4000}, 2000),
+        (5500, (0, 100, 550), {"retention_bytes": 4000}, 0),
+        (3500, (0, 349, 350), {"retention_bytes": 4000}, 3000),
+        (5500, (0, 400, 550), {"kafka_removes_all": True}, 0),
+        # segments that are closed by their age are smaller, and hold a record at least
+        (900, (0, 50, 90), {"segment_ms": 20, "records_per_ms": 1.0}, 400),
+        (900, (0, 50, 90), {"segment_ms": 1, "records_per_ms": 0.001}, 500),
+        # nothing is deleted
+        (5000, (0, 0, 100), {}, 0),
+        (5000, (50, 40, 100), {}, 0),
+        (5000, (50, 50, 50), {}, 0),
+        (5000, (5, 9, 3), {}, 0),
     ],
 )
-def test_where_nothing_is_deleted_nothing_is_freed(cut: DeletedRange) -> None:
-    assert freed_bytes(5000, cut, RULES) == 0
+def test_closed_segments_that_the_cutoff_covers_wholly_are_freed(
+    size: int, deleted: tuple[int, int, int], rules: dict[str, Any], freed: int
+) -> None:
+    assert freed_bytes(size, DeletedRange(*deleted), replace(RULES, **rules)) == freed
 
 
 OFFSETS = st.integers(0, 10**9)

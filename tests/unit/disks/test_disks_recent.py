@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from retentiond.clock import Uptime
 from retentiond.disks.log_dirs import LogDirCapacity
 from retentiond.disks.recent import RecentDisks
@@ -39,24 +41,24 @@ def disks_of(*readings: tuple[int, ...], size: int = 1_000_000_000) -> list[list
     return [[path for _, path in disk] for disk in recent.disks().values()]
 
 
-def test_directories_of_a_broker_on_one_disk_are_told_by_its_space() -> None:
-    assert disks_of((100_000_000, 100_009_000, 100_100_000)) == [["a", "b"], ["c"]]
-
-
-def test_two_disks_that_are_equally_full_once_are_two() -> None:
-    assert disks_of((500_000, 900_000), (600_000, 800_000), (700_000, 700_000)) == [["a"], ["b"]]
-
-
-def test_a_disk_that_the_broker_looked_at_slowly_once_is_one() -> None:
-    assert disks_of((500_000, 500_000), (700_000, 700_000), (800_000, 900_000)) == [["a", "b"]]
-
-
-def test_what_may_be_one_disk_is_one() -> None:
-    assert disks_of((500_000, 900_000), (700_000, 700_000)) == [["a", "b"]]
-
-
-def test_a_directory_that_was_not_read_is_on_no_disk() -> None:
-    assert disks_of((500_000, 500_000), (500_000,)) == [["a"]]
+@pytest.mark.parametrize(
+    ("readings", "disks"),
+    [
+        ([(100_000_000, 100_009_000, 100_100_000)], [["a", "b"], ["c"]]),
+        # equally full once
+        ([(500_000, 900_000), (600_000, 800_000), (700_000, 700_000)], [["a"], ["b"]]),
+        # the broker has looked at it slowly once
+        ([(500_000, 500_000), (700_000, 700_000), (800_000, 900_000)], [["a", "b"]]),
+        # what may be one disk is one
+        ([(500_000, 900_000), (700_000, 700_000)], [["a", "b"]]),
+        # a directory that was not read is on none
+        ([(500_000, 500_000), (500_000,)], [["a"]]),
+    ],
+)
+def test_directories_of_a_broker_on_one_disk_are_told_by_its_space(
+    readings: list[tuple[int, ...]], disks: list[list[str]]
+) -> None:
+    assert disks_of(*readings) == disks
 
 
 def test_disks_of_two_brokers_or_sizes_are_two() -> None:

@@ -25,6 +25,8 @@ from tests.support.builders.disk_readings import AT, reading
 INTERVAL_MS = 5 * 60_000
 PATIENCE = Patience()
 
+GROWING = [9000, 9500, 9900, 9990, 9999]
+
 
 def seen(readings: Sequence[DiskReading], log_starts: Sequence[int] = ()) -> DiskHistory:
     """The history after those, an interval apart."""
@@ -78,7 +80,7 @@ def test_a_reading_that_fails_in_between_forgets_nothing() -> None:
 
 
 def test_a_replica_that_grows_while_the_others_shrink_is_stuck() -> None:
-    (stuck,) = uneven([9000, 9500, 9900, 9990, 9999], [9000, 5000, 5500, 5600, 5700])
+    (stuck,) = uneven(GROWING, [9000, 5000, 5500, 5600, 5700])
     assert (stuck.at, stuck.cause) == (AT, StuckCause.REPLICA_GROWS)
     assert stuck.sentence.startswith(
         "broker 1 keeps 9.8 KiB of it in /a and removes nothing, "
@@ -86,28 +88,27 @@ def test_a_replica_that_grows_while_the_others_shrink_is_stuck() -> None:
     )
 
 
-def test_a_broker_may_be_slower_than_the_others_by_less_than_that() -> None:
-    assert uneven([9000, 9500, 9900, 9990], [9000, 5000, 5500, 5600]) == []
-    assert uneven([9000, 9500, 9900, 9990, 5700], [9000, 5000, 5500, 5600, 5700]) == []
-
-
-def test_as_long_as_another_replica_has_not_shrunk_either_nothing_is_stuck() -> None:
-    still = [9000, 9500, 9900, 9990, 9999]
-    assert uneven(still, still, [9000, 5000, 5500, 5600, 5700]) == []
-
-
-def test_a_replica_that_begins_small_and_grows_is_no_larger_than_the_others() -> None:
-    """A reassignment's new replica."""
-    assert uneven([0, 100, 300, 400, 500], [9000, 5000, 5500, 5600, 5700]) == []
-
-
-def test_a_partition_of_one_replica_has_no_other_to_be_held_against() -> None:
-    assert uneven([9000, 9500, 9900, 9990, 9999]) == []
-
-
-def test_replicas_that_shrink_by_turns_are_never_stuck() -> None:
-    one = [9000, 5000, 6000, 3000, 4000, 2000, 3000, 1000]
-    assert uneven(one, [9000, 9500, 5100, 6100, 3100, 4100, 2100, 3100]) == []
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        # slower than the others by less than that
+        [[9000, 9500, 9900, 9990], [9000, 5000, 5500, 5600]],
+        [[9000, 9500, 9900, 9990, 5700], [9000, 5000, 5500, 5600, 5700]],
+        # another replica has not shrunk either
+        [GROWING, GROWING, [9000, 5000, 5500, 5600, 5700]],
+        # a reassignment's new replica, which is no larger than the others
+        [[0, 100, 300, 400, 500], [9000, 5000, 5500, 5600, 5700]],
+        # no other to be held against
+        [GROWING],
+        # they shrink by turns
+        [
+            [9000, 5000, 6000, 3000, 4000, 2000, 3000, 1000],
+            [9000, 9500, 5100, 6100, 3100, 4100, 2100, 3100],
+        ],
+    ],
+)
+def test_replicas_that_are_not_stuck(sizes: list[list[int]]) -> None:
+    assert uneven(*sizes) == []
 
 
 def test_a_log_start_that_has_stood_for_three_intervals_is_suspect() -> None:

@@ -22,56 +22,61 @@ def asked(tried: TopicPolicy | None, in_force: TopicPolicy | None = IN_FORCE) ->
     return TopicQuestion("orders", 1000, tried, in_force, conflict=False)
 
 
-def test_another_retention_leaves_the_groups_as_they_were() -> None:
-    question = asked(replace(IN_FORCE, consumed_retention_ms=5))
+def with_readers(*readers: ExternalReader) -> dict[str, Any]:
+    return {"external_readers": readers}
 
-    assert question.is_known
-    assert not question.has_other_groups
+
+def reader_at(authorization: str) -> ExternalReader:
+    place = {"name": "etl", "offsets": "https://lake.example/at"}
+    return ExternalReader.model_validate({**place, "headers": {"Authorization": authorization}})
+
+
+ELSEWHERE = READER.model_copy(update={"offsets": "/other.json"})
+CARELESS: list[dict[str, Any]] = [{"allow_compacted": True}, {"assumes_visible_groups": True}]
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("tried", "in_force", "is_known", "has_other_groups"),
     [
-        {"required_groups": ("billing",)},
-        {"excluded": (Pattern("etl"),)},
-        {"only": (Pattern("billing"),)},
-        {"min_groups": 2},
+        ({"consumed_retention_ms": 5}, {}, True, False),
+        # other groups are known by their commits
+        ({"required_groups": ("billing",)}, {}, True, True),
+        ({"excluded": (Pattern("etl"),)}, {}, True, True),
+        ({"only": (Pattern("billing"),)}, {}, True, True),
+        ({"min_groups": 2}, {}, True, True),
+        # more care than there was is not known
+        *(({}, careless, False, None) for careless in CARELESS),
+        *((careless, {}, True, None) for careless in CARELESS),
+        *((careless, careless, True, False) for careless in CARELESS),
+        # nor is an external reader that nobody has read; one that is taken out counts no more
+        (with_readers(READER), {}, False, None),
+        (with_readers(READER), None, False, None),
+        (with_readers(ELSEWHERE), with_readers(READER), False, None),
+        (with_readers(READER), with_readers(READER), True, False),
+        (with_readers(reader_at("one")), with_readers(reader_at("two")), True, None),
+        ({}, with_readers(READER), True, True),
     ],
 )
-def test_other_groups_are_known_by_their_commits(change: dict[str, Any]) -> None:
-    question = asked(replace(IN_FORCE, **change))
-
-    assert question.is_known
-    assert question.has_other_groups
-
-
-@pytest.mark.parametrize("careful", ["allow_compacted", "assumes_visible_groups"])
-def test_more_care_than_there_was_is_not_known(careful: str) -> None:
-    change: dict[str, Any] = {careful: True}
-    careless = replace(IN_FORCE, **change)
-
-    assert not asked(IN_FORCE, careless).is_known
-    assert asked(careless, IN_FORCE).is_known
-    assert asked(careless, careless).is_known
+def test_what_the_record_of_one_policy_tells_of_another(
+    tried: dict[str, Any],
+    in_force: dict[str, Any] | None,
+    is_known: bool,
+    has_other_groups: bool | None,
+) -> None:
+    question = asked(
+        replace(IN_FORCE, **tried), None if in_force is None else replace(IN_FORCE, **in_force)
+    )
+    assert question.is_known is is_known
+    assert has_other_groups in (None, question.has_other_groups)
 
 
-def test_an_external_reader_that_nobody_has_read_is_not_known() -> None:
-    with_reader = replace(IN_FORCE, external_readers=(READER,))
-    elsewhere = replace(IN_FORCE, external_readers=(replace_place(READER),))
-
-    assert not asked(with_reader).is_known
-    assert not asked(with_reader, None).is_known
-    assert not asked(elsewhere, with_reader).is_known
-    assert asked(with_reader, with_reader).is_known
-
-
-def test_one_that_is_taken_out_counts_no_more() -> None:
-    question = asked(IN_FORCE, replace(IN_FORCE, external_readers=(READER,)))
-
-    assert question.is_known
-    assert question.has_other_groups
-    assert question.drops("etl")
-    assert not question.drops("billing")
+def test_a_reader_that_is_taken_out_is_dropped_and_not_one_with_another_login() -> None:
+    first, second = (
+        replace(IN_FORCE, external_readers=(reader_at(login),)) for login in ("one", "two")
+    )
+    assert asked(IN_FORCE, second).drops("etl")
+    assert not asked(IN_FORCE, second).drops("billing")
+    assert not asked(first, second).drops("etl")
 
 
 @pytest.mark.parametrize(
@@ -144,30 +149,10 @@ def test_what_no_file_may_say_is_refused_in_set_too() -> None:
         tried_policy(mine, ["orders:groups.exclude=['billing']"])
 
 
-def test_another_login_at_the_same_place_leaves_a_reader_known() -> None:
-    place = {"name": "etl", "offsets": "https://lake.example/at"}
-    first, second = (
-        replace(
-            IN_FORCE,
-            external_readers=(
-                ExternalReader.model_validate({**place, "headers": {"Authorization": secret}}),
-            ),
-        )
-        for secret in ("one", "two")
-    )
-    assert asked(first, second).is_known
-    assert not asked(first, second).drops("etl")
-    assert asked(IN_FORCE, second).drops("etl")
-
-
 def test_many_groups_may_be_asked_for() -> None:
     question = asked(replace(IN_FORCE, min_groups=3_000_000_000))
     kind, value_of = POLICY_COLUMNS["min_groups"]
     assert pa.array([value_of(question)], kind).to_pylist() == [3_000_000_000]
-
-
-def replace_place(reader: ExternalReader) -> ExternalReader:
-    return reader.model_copy(update={"offsets": "/other.json"})
 
 
 def test_under_pressure_the_pressure_retention_is_tried_where_there_is_one() -> None:
