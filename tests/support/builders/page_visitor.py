@@ -103,8 +103,8 @@ class Visitor:
         if report is not None:
             self.status.publish(report)
         page = status_page(self.status, lambda: self.now_ms, state_dir, self.keeper)
-        exposition = Exposition(CollectorRegistry())
-        self._app = application(self.status, exposition, page)
+        self.registry = CollectorRegistry()
+        self._app = application(self.status, Exposition(self.registry), page)
 
     def get(self, path: str, **headers: str) -> httpx.Response:
         return self.ask("GET", path, **headers)

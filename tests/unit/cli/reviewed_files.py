@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.unit.config.files import written
+
 if TYPE_CHECKING:
     from tests.unit.cli.conftest import Command
 
@@ -25,11 +27,7 @@ class Files:
         self._folder, self._command = folder, command
 
     def write(self, name: str, text: str, **teams: str) -> Path:
-        folder = self._folder / name
-        (folder / "policies.d").mkdir(parents=True, exist_ok=True)
-        for team, policy in teams.items():
-            (folder / "policies.d" / f"{team}.yaml").write_text(policy)
-        path = folder / "retentiond.yaml"
+        path = written(self._folder / name, "", **teams)
         path.write_text(text)
         return path
 

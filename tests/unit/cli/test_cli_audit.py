@@ -165,6 +165,10 @@ def test_its_parquet_says_what_its_json_says(
             for name in ("evidence_at", "requested_at")
         )
     assert found == rows
+    none = tmp_path / "none.parquet"
+    command("audit", "--config", config_file, "--topic", "none", "--export", none)
+    with duckdb.connect() as reader:
+        assert reader.execute(f"SELECT * FROM read_parquet('{none}')").fetchall() == []
 
 
 @pytest.mark.parametrize("evidence", [[], ["--evidence"]])
@@ -179,15 +183,6 @@ def test_its_csv_file_is_what_it_prints_as_csv(
     assert done.out == f"1 deletion written to {file}\n"
     assert file.read_text("utf-8") == command(*options, "--output", "csv").out
     assert "orders" in file.read_text("utf-8")
-
-
-def test_a_file_of_no_deletions_can_be_read(
-    command: Command, config_file: Path, tmp_path: Path
-) -> None:
-    file = tmp_path / "none.parquet"
-    command("audit", "--config", config_file, "--topic", "none", "--export", file)
-    with duckdb.connect() as reader:
-        assert reader.execute(f"SELECT * FROM read_parquet('{file}')").fetchall() == []
 
 
 @pytest.mark.parametrize("name", ["there.csv", "link.csv"])
@@ -211,29 +206,24 @@ def test_a_file_that_is_there_is_not_overwritten(
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
-def test_a_file_appears_as_a_whole_or_not_at_all(
-    config_file: Path, tmp_path: Path, name: str
+@pytest.mark.parametrize("what", ["is damaged", "is joined by somebody's file"])
+def test_a_file_appears_as_a_whole_or_not_at_all_and_replaces_none(
+    config_file: Path, tmp_path: Path, name: str, what: str
 ) -> None:
-    def damaged() -> Iterator[DeletionRecord]:
-        yield from read_deletions(config_file.parent / "state")
-        raise StateError("the audit log is damaged")
-
-    before = sorted(tmp_path.iterdir())
-    with pytest.raises(StateError):
-        export_deletions(damaged(), tmp_path / name, with_evidence=False)
-    assert sorted(tmp_path.iterdir()) == before
-
-
-def test_a_file_that_somebody_makes_meanwhile_stays(config_file: Path, tmp_path: Path) -> None:
-    file = tmp_path / "a.csv"
+    file = tmp_path / name
 
     def meanwhile() -> Iterator[DeletionRecord]:
         yield from read_deletions(config_file.parent / "state")
+        if what == "is damaged":
+            raise StateError("the audit log is damaged")
         file.write_text("theirs")
 
-    with pytest.raises(UsageError, match="exists and is not overwritten"):
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises((StateError, UsageError), match=r"is damaged|exists and is not overwritten"):
         export_deletions(meanwhile(), file, with_evidence=False)
-    assert file.read_text() == "theirs"
+    assert sorted({*tmp_path.iterdir()} - {file}) == before
+    assert file.exists() is (what != "is damaged")
+    assert not file.exists() or file.read_text() == "theirs"
 
 
 # --- long logs

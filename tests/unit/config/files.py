@@ -37,6 +37,16 @@ def policy_of(config: Config, topic: str = "orders") -> TopicPolicy:
     return policy
 
 
+def written(folder: Path, main: str, **teams: str) -> Path:
+    """A configuration with this beside the broker, and these texts in ``policies.d``, by name."""
+    (folder / "policies.d").mkdir(parents=True, exist_ok=True)
+    for name, text in teams.items():
+        (folder / "policies.d" / f"{name}.yaml").write_text(text)
+    path = folder / "retentiond.yaml"
+    path.write_text(MINIMAL + main)
+    return path
+
+
 class Malformed(NamedTuple):
     """``schema``: whether a JSON Schema accepts it, refuses it, or can't see it."""
 

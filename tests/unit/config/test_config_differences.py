@@ -20,7 +20,7 @@ from retentiond.config import (
     load,
     parse,
 )
-from tests.unit.config.files import MINIMAL
+from tests.unit.config.files import MINIMAL, written
 
 ENABLE, HOURS = "retention.commitoffset.enable", "retention.commitoffset.hours"
 
@@ -112,12 +112,11 @@ def test_a_name_that_is_not_known_may_be_any_topic(names: tuple[str, str]) -> No
 
 
 def teams(folder: Path, **files: list[Entry]) -> Config:
-    (folder / "p").mkdir(parents=True)
-    for owner, topics in files.items():
-        text = yaml.safe_dump({"owner": owner.partition("_")[0], "topics": topics})
-        (folder / "p" / f"{owner}.yaml").write_text(text)
-    (folder / "retentiond.yaml").write_text(f"{MINIMAL}policies: p/*.yaml\n")
-    return load(folder / "retentiond.yaml", {})
+    texts = {
+        owner: yaml.safe_dump({"owner": owner.partition("_")[0], "topics": topics})
+        for owner, topics in files.items()
+    }
+    return load(written(folder, "policies: policies.d/*.yaml\n", **texts), {})
 
 
 def test_the_same_pattern_in_two_files_is_an_entry_in_each(tmp_path: Path) -> None:

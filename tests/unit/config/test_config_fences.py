@@ -9,7 +9,7 @@ import pytest
 from retentiond.config import Config, PolicyConflict, PolicyUnreadable, TopicPolicy, load
 from retentiond.errors import ConfigError
 from retentiond.formatting import HOUR_MS
-from tests.unit.config.files import policy_of
+from tests.unit.config.files import policy_of, written
 
 ON = "retention.commitoffset.enable: true"
 OFF = "retention.commitoffset.enable: false"
@@ -20,12 +20,8 @@ FENCED = f"policies: [{PAY}}}, policies.d/*.yaml]\n"
 
 def config_of(folder: Path, main: str = FENCED, **files: str) -> Config:
     """``files``: what those in ``policies.d`` say beside their owner, by name."""
-    (folder / "policies.d").mkdir(exist_ok=True)
-    for name, text in files.items():
-        (folder / "policies.d" / f"{name}.yaml").write_text(f"owner: {name}\n{text}\n")
-    path = folder / "retentiond.yaml"
-    path.write_text(f"kafka: {{bootstrap.servers: localhost:9092}}\n{main}")
-    return load(path, {})
+    teams = {name: f"owner: {name}\n{text}\n" for name, text in files.items()}
+    return load(written(folder, main, **teams), {})
 
 
 def entry(what: str, hours: int = 1) -> str:

@@ -9,21 +9,13 @@ import pytest
 from retentiond.config import Config, PolicyConflict, load
 from retentiond.errors import ConfigError
 from retentiond.formatting import HOUR_MS
-from tests.unit.config.files import policy_of
-
-KAFKA = "kafka: {bootstrap.servers: localhost:9092}\n"
+from tests.unit.config.files import policy_of, written
 
 ENABLED = "retention.commitoffset.enable: true"
 
 
 def config_of(folder: Path, main: str = "", **files: str) -> Config:
-    """``files``: by name, without ``.yaml``, in ``policies.d``."""
-    (folder / "policies.d").mkdir()
-    for name, text in files.items():
-        (folder / "policies.d" / f"{name}.yaml").write_text(text)
-    path = folder / "retentiond.yaml"
-    path.write_text(KAFKA + (main or "policies: policies.d/*.yaml\n"))
-    return load(path, {})
+    return load(written(folder, main or "policies: policies.d/*.yaml\n", **files), {})
 
 
 def test_a_teams_topics_have_its_policy_and_its_name_and_the_main_files_have_none(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import httpx
 import pytest
@@ -20,33 +20,9 @@ from retentiond.tell.metrics.registry import Exposition, Metrics
 from retentiond.tell.report import CycleReport
 from retentiond.tell.web import server as web
 from retentiond.tell.web.server import DaemonStatus, Server, application
+from tests.support.builders.page_visitor import INTERVAL_MS, Visitor
 from tests.support.builders.reports import PLANNED_AT_MS, outcome, report, row, turned_down
 from tests.support.waiting import eventually
-
-INTERVAL_MS = 60_000
-
-
-class Site:
-    """The application over a daemon's status and a clock that tests set by hand."""
-
-    def __init__(self) -> None:
-        self.registry = CollectorRegistry()
-        self.metrics = Metrics(self.registry, {"version": "1.2.3"})
-        self.now_ms = 7_000_000
-        self.status = DaemonStatus(INTERVAL_MS, lambda: self.now_ms / 1000)
-        exposition = Exposition(self.registry)
-        self._app = application(self.status, exposition)
-
-    def get(self, path: str, **headers: str) -> httpx.Response:
-        return self.ask("GET", path, **headers)
-
-    def ask(self, method: str, path: str, **headers: str) -> httpx.Response:
-        async def ask() -> httpx.Response:
-            transport = httpx.ASGITransport(self._app)
-            async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-                return await client.request(method, path, headers=headers)
-
-        return asyncio.run(ask())
 
 
 def taking(seconds: float) -> CycleReport:
@@ -54,11 +30,11 @@ def taking(seconds: float) -> CycleReport:
 
 
 @pytest.fixture
-def site() -> Site:
-    return Site()
+def site(tmp_path: Path) -> Visitor:
+    return Visitor(tmp_path)
 
 
-def test_a_process_that_answers_is_alive_whatever_its_cycles_do(site: Site) -> None:
+def test_a_process_that_answers_is_alive_whatever_its_cycles_do(site: Visitor) -> None:
     site.status.problem = "KafkaUnavailable"
     assert (site.get("/healthz").status_code, site.get("/healthz").text) == (200, "ok\n")
 
@@ -99,7 +75,7 @@ NOT_YET = "no complete cycle yet"
     ],
 )
 def test_readiness_after_cycles_and_failures(
-    site: Site, published: list[CycleReport | str], status: int, text: str
+    site: Visitor, published: list[CycleReport | str], status: int, text: str
 ) -> None:
     for each in published:
         if isinstance(each, str):
@@ -109,7 +85,7 @@ def test_readiness_after_cycles_and_failures(
     assert (site.get("/readyz").status_code, site.get("/readyz").text) == (status, f"{text}\n")
 
 
-def test_it_stays_ready_for_three_intervals_and_no_longer(site: Site) -> None:
+def test_it_stays_ready_for_three_intervals_and_no_longer(site: Visitor) -> None:
     site.status.publish(taking(2))
     site.now_ms += 3 * INTERVAL_MS - 2_001
     assert site.get("/readyz").status_code == 200
@@ -119,7 +95,7 @@ def test_it_stays_ready_for_three_intervals_and_no_longer(site: Site) -> None:
 
 
 def test_cycles_that_take_longer_than_three_intervals_are_ready_for_three_times_as_long(
-    site: Site,
+    site: Visitor,
 ) -> None:
     took_s = 5 * INTERVAL_MS // 1000
     for _ in range(3):
@@ -132,7 +108,7 @@ def test_cycles_that_take_longer_than_three_intervals_are_ready_for_three_times_
     assert site.get("/readyz").text == ("no complete cycle within 3 times what the last one took\n")
 
 
-def test_a_cycle_that_gives_no_sign_any_more_is_no_life(site: Site) -> None:
+def test_a_cycle_that_gives_no_sign_any_more_is_no_life(site: Visitor) -> None:
     site.status.heartbeat(at_work=True)
     site.now_ms += 300_000
     assert site.get("/healthz").status_code == 200
@@ -143,20 +119,20 @@ def test_a_cycle_that_gives_no_sign_any_more_is_no_life(site: Site) -> None:
     assert site.get("/healthz").status_code == 200
 
 
-def test_a_daemon_whose_cycles_do_not_begin_any_more_does_not_live(site: Site) -> None:
+def test_a_daemon_whose_cycles_do_not_begin_any_more_does_not_live(site: Visitor) -> None:
     site.status.heartbeat(at_work=False)
     site.now_ms += 300_000 + INTERVAL_MS
     assert site.get("/healthz").status_code == 200
     site.now_ms += 1
-    assert site.get("/healthz").text == "no cycle has begun for 360 s\n"
+    assert site.get("/healthz").text == f"no cycle has begun for {300 + INTERVAL_MS // 1000} s\n"
 
 
-def test_there_is_no_plan_before_the_first_one(site: Site) -> None:
+def test_there_is_no_plan_before_the_first_one(site: Visitor) -> None:
     response = site.get("/api/plan")
     assert (response.status_code, response.json()) == (503, {"error": "no plan yet"})
 
 
-def test_the_last_plan_is_served_with_its_outcomes(site: Site) -> None:
+def test_the_last_plan_is_served_with_its_outcomes(site: Visitor) -> None:
     site.status.publish(report([row("orders", 0)], [outcome("orders", 0)]))
     response = site.get("/api/plan")
     assert response.headers["content-type"] == "application/json"
@@ -165,8 +141,10 @@ def test_the_last_plan_is_served_with_its_outcomes(site: Site) -> None:
     assert (partition["cutoff"], partition["outcome"]) == (100, "deleted")
 
 
-def test_openmetrics_is_served_to_whoever_asks_for_it(site: Site) -> None:
-    site.metrics.observe_cycle(report([row("orders")], [outcome("orders")]))
+def test_openmetrics_is_served_to_whoever_asks_for_it(site: Visitor) -> None:
+    Metrics(site.registry, {"version": "1.2.3"}).observe_cycle(
+        report([row("orders")], [outcome("orders")])
+    )
     wanted = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"
     response = site.get("/metrics", accept=wanted)
     assert response.headers["content-type"].startswith("application/openmetrics-text; version=1.")
@@ -175,11 +153,11 @@ def test_openmetrics_is_served_to_whoever_asks_for_it(site: Site) -> None:
 
 
 @pytest.mark.parametrize("path", ["/metrics", "/healthz", "/readyz", "/api/plan"])
-def test_nothing_can_be_changed_through_the_port(site: Site, path: str) -> None:
+def test_nothing_can_be_changed_through_the_port(site: Visitor, path: str) -> None:
     assert site.ask("POST", path).status_code == 405
 
 
-def test_an_unknown_path_is_not_found(site: Site) -> None:
+def test_an_unknown_path_is_not_found(site: Visitor) -> None:
     assert site.get("/api/plans").status_code == 404
 
 

@@ -297,16 +297,21 @@ def test_a_container_sees_that_the_process_lives_however_its_port_is_secured(fil
         assert not is_alive(port_of(base))
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
-def test_a_host_with_addresses_of_one_family_can_be_asked_on_them(host: str) -> None:
+@pytest.mark.parametrize(
+    ("host", "loopbacks"),
+    [
+        ("0.0.0.0", ["127.0.0.1", "[::1]"]),
+        ("::", ["127.0.0.1", "[::1]"]),
+        ("127.0.0.1", ["127.0.0.1"]),
+        ("::1", ["[::1]"]),
+    ],
+)
+def test_a_host_can_be_asked_on_its_addresses_by_the_container_s_probe_too(
+    host: str, loopbacks: list[str]
+) -> None:
     with serving(host=host) as base:
-        for loopback in ("127.0.0.1", "[::1]"):
+        for loopback in loopbacks:
             assert httpx.get(f"http://{loopback}:{port_of(base)}/healthz").status_code == 200
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
-def test_the_containers_probe_asks_on_whatever_loopback_there_is(host: str) -> None:
-    with serving(host=host) as base:
         assert is_alive(port_of(base))
 
 

@@ -54,31 +54,6 @@ def kept(reading: Reading, *rows: PlanRow) -> dict[GroupOnTopic, int]:
 BILLING = GroupOnTopic("billing", "orders")
 
 
-def test_the_end_bounds_what_a_group_keeps_where_all_records_are_old() -> None:
-    reading = small({"billing": [100]})
-    reading.change_partition(ORDERS_0, retention_offset=180)
-    assert kept(reading, bound("billing", 100, groups=1)) == {BILLING: 80}
-    reading.change_partition(ORDERS_0, last_stable_offset=130)
-    assert kept(reading, bound("billing", 100, groups=1)) == {BILLING: 30}
-
-
-def test_a_group_without_a_commit_keeps_all_that_the_others_have_read() -> None:
-    reading = small({"billing": [None, 100], "search": [140, 140]})
-    rows = (bound("billing", None, 0), bound("billing", 100, 1))
-    assert kept(reading, *rows) == {BILLING: 130 + 40}
-
-
-def test_where_another_group_has_no_commit_no_group_alone_keeps_anything() -> None:
-    reading = small({"billing": [100], "search": [140], "audit": [None]})
-    assert kept(reading, bound("billing", 100, groups=3)) == {BILLING: 0}
-
-
-def test_a_group_that_the_policy_excludes_bounds_nothing() -> None:
-    reading = small({"billing": [100], "search": [110]})
-    reading.change_topic("orders", policy=replace(POLICY, excluded=(Pattern("search"),)))
-    assert kept(reading, bound("billing", 100, groups=1)) == {BILLING: 50}
-
-
 def test_a_partition_without_a_binding_group_counts_for_nobody() -> None:
     assert kept(small({"billing": [100]}), bound(None, None)) == {}
 
@@ -92,19 +67,37 @@ def test_a_partition_whose_offsets_are_unread_counts_for_nobody(unread: str) -> 
     assert kept(reading, bound("billing", 100, groups=1)) == {}
 
 
+OFFSETS = st.none() | st.integers(0, 220)
+
+
 @settings(deadline=None)  # the machine may be busy
-@given(st.lists(st.lists(st.integers(0, 220), min_size=2, max_size=2), min_size=1, max_size=4))
-def test_what_a_group_keeps_is_what_would_go_if_it_were_not_there(commits: list[list[int]]) -> None:
+@given(
+    st.lists(st.lists(OFFSETS, min_size=2, max_size=2), min_size=1, max_size=4),
+    st.sampled_from([150, 180]),
+    st.sampled_from([130, 180]),
+)
+def test_what_a_group_keeps_is_what_would_go_if_it_were_not_there(
+    commits: list[list[int | None]], retention_offset: int, last_stable_offset: int
+) -> None:
+    """Nothing goes where a group has no commit. Who is excluded does not count."""
     names = [f"group-{number}" for number in range(len(commits))]
-    reading = small({name: list(offsets) for name, offsets in zip(names, commits, strict=True)})
+    reading = small({**dict(zip(names, commits, strict=True)), "excluded": [11, 11]})
+    reading.change_topic("orders", policy=replace(POLICY, excluded=(Pattern("excluded"),)))
     expected: dict[GroupOnTopic, int] = {}
     rows = []
     for number in range(2):
+        reading.change_partition(
+            TopicPartition("orders", number),
+            retention_offset=retention_offset,
+            last_stable_offset=last_stable_offset,
+        )
+        bounds = {name: each[number] or 10 for name, each in zip(names, commits, strict=True)}
         offsets = {name: each[number] for name, each in zip(names, commits, strict=True)}
-        binding = min(names, key=lambda name: (offsets[name], name))
-        others = [offset for name, offset in offsets.items() if name != binding]
-        with_it = max(10, min(150, offsets[binding], *others))
-        without_it = max(10, min([150, *others]))
+        binding = min(names, key=lambda name: (offsets[name] is not None, offsets[name], name))
+        others = [bound for name, bound in bounds.items() if name != binding]
+        end = min(retention_offset, last_stable_offset)
+        with_it = max(10, min(end, bounds[binding], *others))
+        without_it = max(10, min([end, *others]))
         at = GroupOnTopic(binding, "orders")
         expected[at] = expected.get(at, 0) + without_it - with_it
         rows.append(bound(binding, offsets[binding], number, groups=len(names)))

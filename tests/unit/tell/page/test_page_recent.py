@@ -93,7 +93,9 @@ def test_the_figures_beside_the_charts_are_those_of_the_newest_hour(tmp_path: Pa
     assert "88% of this time has no entry and is shaded." in text
 
 
-def hours(tmp_path: Path, many: int, sizes: dict[str, int], group: str = "g") -> Hourly:
+def hours(
+    tmp_path: Path, many: int, sizes: dict[str, int], group: str = "g", *, is_known: bool = True
+) -> Hourly:
     """One entry in each of the last hours, with a partition of each topic."""
     table = HistoryTable.open_or_create(tmp_path / "history")
     for entry in range(1, many + 1):
@@ -105,8 +107,11 @@ def hours(tmp_path: Path, many: int, sizes: dict[str, int], group: str = "g") ->
              "binding_group": group}
             for topic, size in sizes.items()
         ]  # fmt: skip
+        if not is_known:
+            rows = [{name: row[name] for name in ("kind", "topic", "partition")} for row in rows]
         rows.append({"kind": RowKind.CYCLE.value})
-        rows.append({"kind": RowKind.DELETION.value, "records": 5, "outcome": "deleted"})
+        if is_known:
+            rows.append({"kind": RowKind.DELETION.value, "records": 5, "outcome": "deleted"})
         table.append("c", entry, pa.Table.from_pylist([head | each for each in rows], SCHEMA))
     return Hourly(table.place, "c")
 
@@ -188,14 +193,8 @@ def test_one_hour_alone_is_too_little_to_draw(tmp_path: Path) -> None:
 
 
 def test_where_nothing_is_known_or_deleted_a_word_stands_for_the_chart(tmp_path: Path) -> None:
-    table = HistoryTable.open_or_create(tmp_path / "history")
-    for entry in (1, 2):
-        at = (scenes.NOW_MS - entry * scenes.HOUR_MS) * 1000
-        head = {"day": "2026-09-21", "entry": entry, "at": at, "cluster_id": "c"}
-        row = {"kind": RowKind.PARTITION.value, "topic": "a", "partition": 0}
-        rows = [head | row, head | {"kind": RowKind.CYCLE.value}]
-        table.append("c", entry, pa.Table.from_pylist(rows, SCHEMA))
-    document = visitor_of(tmp_path, Hourly(table.place, "c")).see("/")
+    hourly = hours(tmp_path, 2, {"a": 1}, is_known=False)
+    document = visitor_of(tmp_path, hourly).see("/")
     assert chart_labels(document) == []
     assert "On disk, by topic not known Deleted nothing in the last 24 hours" in document.text
     assert "Yet to read, by the group that binds nothing" in document.text
