@@ -20,7 +20,6 @@ import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
 
 from retentiond.errors import KafkaUnavailable, RetentiondError, StateError
 from retentiond.model import TopicPartition
@@ -46,15 +45,6 @@ from retentiond.tools.orphans.orphan import (
 )
 
 
-class RemovalJournal(Protocol):
-    """The record of removals. Both methods raise `StateError`, and then nothing more is removed."""
-
-    def removing(self, orphan: Orphan, new_name: str) -> None:
-        """Records that a removal begins, and returns once it is on disk."""
-
-    def settled(self, orphan: Orphan) -> None: ...
-
-
 class RemovalRefused(Exception):
     """A condition for the removal doesn't hold; ``str()`` says which."""
 
@@ -72,7 +62,7 @@ class Remover:
         disks: BrokerLogDirs,
         cluster: AssignmentSource,
         memory_file: OrphanMemoryFile,
-        journal: RemovalJournal,
+        journal: AuditedRemovals,
         *,
         why_paused: Callable[[], object | None],
     ) -> None:
@@ -232,7 +222,8 @@ OUTCOME = "orphan-removal-outcome"
 
 
 class AuditedRemovals:
-    """A `RemovalJournal` in the audit log, with two rows for each removal."""
+    """Removals in the audit log, with two rows for each. Both methods return once the row is on
+    disk, and raise `StateError`; then nothing more is removed."""
 
     def __init__(self, state_dir: Path) -> None:
         self._state_dir = state_dir

@@ -38,7 +38,7 @@ from retentiond.tools.orphans.orphan import (
     problems,
     refuse_another,
 )
-from retentiond.tools.orphans.remove import RemovalJournal, Remover, held_open
+from retentiond.tools.orphans.remove import AuditedRemovals, Remover, held_open
 
 REMOVAL_CUT_OFF = "its removal was cut off"
 
@@ -243,7 +243,7 @@ class Session:
     cluster: AssignmentSource
     terms: RemovalTerms
     state_dir: Path
-    journal: RemovalJournal
+    journal: AuditedRemovals
     approve: Approve | None = None
     clocks: HostClocks = HOST_CLOCKS
 

@@ -14,6 +14,7 @@ from retentiond.kafka.log_dirs import ClusterView, TopicReplicas, TopicReplicasA
 from retentiond.model import Failure
 from retentiond.tools.orphans.broker_process import identify
 from retentiond.tools.orphans.orphan import Orphan, Scan
+from retentiond.tools.orphans.remove import AuditedRemovals
 from retentiond.tools.orphans.scan import Approve, HostClocks, RemovalTerms, Session
 
 BROKER = 7
@@ -90,7 +91,7 @@ class Cluster:
 
 
 @dataclass
-class Records:
+class Records(AuditedRemovals):
     """A journal that remembers: (folder, its new name) and (folder, its fate, reason)."""
 
     begun: list[tuple[str, str]] = field(default_factory=list)
