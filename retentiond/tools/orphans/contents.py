@@ -15,8 +15,7 @@ import stat
 import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass
 from typing import BinaryIO
 
 from retentiond.tools.orphans.folder import PartitionFolder
@@ -121,7 +120,7 @@ def _newest_of(fd: int, name: str, found: Mapping[str, os.stat_result]) -> int:
     if index_name in found:
         with _file(fd, index_name) as file:
             times.append(newest_by_time_index(file.read()))
-    newest = _read_once(_SegmentFile.of(found[name], fd, name))
+    newest = _newest_in(fd, name, found[name])
     times.append(newest.timestamp_ms)
     if not newest.is_sure:
         times.append(_ms(found[name].st_mtime_ns))
@@ -129,37 +128,19 @@ def _newest_of(fd: int, name: str, found: Mapping[str, os.stat_result]) -> int:
     return max(known, default=_ms(found[name].st_mtime_ns))
 
 
-@dataclass(frozen=True, slots=True)
-class _SegmentFile:
-    """A segment's file in its present state. After a change it is another value."""
-
-    device: int
-    inode: int
-    size: int
-    mtime_ns: int
-    ctime_ns: int
-    folder_fd: int = field(compare=False)
-    name: str = field(compare=False)
-
-    @classmethod
-    def of(cls, status: os.stat_result, folder_fd: int, name: str) -> _SegmentFile:
-        return cls(
-            status.st_dev,
-            status.st_ino,
-            status.st_size,
-            status.st_mtime_ns,
-            status.st_ctime_ns,
-            folder_fd,
-            name,
-        )
+_READ: dict[tuple[int, ...], Newest] = {}
+"""By a file in its present state: every look reads all segments, and a removal reads them three
+times."""
 
 
-@lru_cache(maxsize=65_536)
-def _read_once(segment: _SegmentFile) -> Newest:
-    """The newest timestamp in a segment. It is cached, because every look reads all segments, and a
-    removal reads them three times. Raises `Misread`, OSError."""
-    with _file(segment.folder_fd, segment.name) as file:
-        return newest_in_log(file)
+def _newest_in(fd: int, name: str, status: os.stat_result) -> Newest:
+    """The newest timestamp in a segment. Raises `Misread`, OSError."""
+    times_ns = (status.st_mtime_ns, status.st_ctime_ns)
+    state = (status.st_dev, status.st_ino, status.st_size, *times_ns)
+    if state not in _READ:
+        with _file(fd, name) as file:
+            _READ[state] = newest_in_log(file)
+    return _READ[state]
 
 
 def _file(fd: int, name: str) -> BinaryIO:

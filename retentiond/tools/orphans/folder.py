@@ -61,13 +61,7 @@ class UnknownFolder:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
-    folders: tuple[PartitionFolder, ...]
-    unknown: tuple[UnknownFolder, ...]
-
-
-def list_folders(log_dir: Path) -> Listing:
+def list_folders(log_dir: Path) -> tuple[list[PartitionFolder], list[UnknownFolder]]:
     """The directory's folders by name. Raises `UsageError` if it can't be read."""
     folders: list[PartitionFolder] = []
     unknown: list[UnknownFolder] = []
@@ -84,7 +78,7 @@ def list_folders(log_dir: Path) -> Listing:
         raise UsageError(
             f"{log_dir} can't be read ({error.strerror}); run as Kafka's user"
         ) from error
-    return Listing(tuple(folders), tuple(unknown))
+    return folders, unknown
 
 
 def _understood(

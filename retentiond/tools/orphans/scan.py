@@ -72,8 +72,8 @@ def scan(
     """Looks at the directories and the cluster. Returns the result, and what to remember of it.
     Raises `UsageError`, `KafkaUnavailable`."""
     listings = [list_folders(log_dir) for log_dir in disks.log_dirs]
-    folders = [folder for listing in listings for folder in listing.folders]
-    unclear = [folder for listing in listings for folder in listing.unknown]
+    folders = [folder for known, _ in listings for folder in known]
+    unclear = [folder for _, unknown in listings for folder in unknown]
     view = cluster.replicas({folder.parsed_name.topic for folder in folders})
     refuse_another(view, disks)
     is_alive = disks.broker in view.answers
