@@ -117,30 +117,22 @@ def test_who_may_read_the_topic_as_a_member_counts_whatever_it_is_asked(kafka: A
     assert ("billing", CLICKS_0) not in commits(taken)
 
 
-def test_a_commit_that_is_deleted_after_the_plan_is_not_read_and_is_remembered(
+def test_a_commit_or_a_group_that_goes_after_the_plan_is_not_read_and_is_remembered(
     kafka: Asked,
 ) -> None:
     first = snapshot(kafka)
-    del kafka.groups["billing"].commits[ORDERS_0]
     known = RememberedReader(GroupKind.CLASSIC, {0: 3, 1: 4})
     remembered = Remembered(
         {"orders": KnownTopic(kafka.topics["orders"].topic_id)},
         Readers.of({GroupOnTopic("billing", "orders"): known}),
     )
+    del kafka.groups["billing"].commits[ORDERS_0]
     taken = second(kafka, first, remembered, about=ORDERS_0)
     assert kafka.on[0][0] == ("billing",)
     assert ("billing", ORDERS_0) not in commits(taken)
     assert taken.commits["remembered_offset"].drop_null().to_pylist() == [4, 3]
 
-
-def test_a_group_that_is_gone_is_asked_nothing_and_has_vanished(kafka: Asked) -> None:
-    first = snapshot(kafka)
     kafka.delete_group("billing")
-    known = RememberedReader(GroupKind.CLASSIC, {0: 3, 1: 4})
-    remembered = Remembered(
-        {"orders": KnownTopic(kafka.topics["orders"].topic_id)},
-        Readers.of({GroupOnTopic("billing", "orders"): known}),
-    )
     taken = second(kafka, first, remembered, about=ORDERS_0)
     assert kafka.on == []
     assert groups(taken)["billing"].state == VANISHED

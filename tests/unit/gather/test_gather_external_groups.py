@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from retentiond.model import Failure, GroupKind, TopicPartition
+from retentiond.model import GroupKind, TopicPartition
 from retentiond.snapshot import Snapshot
 from tests.support.builders.gather_worlds import (
     CLICKS_0,
@@ -56,52 +56,51 @@ def of(taken: Snapshot, group: str) -> dict[TopicPartition, int | None]:
     return {at: offset for (name, at), offset in commits(taken).items() if name == group}
 
 
-def test_a_reader_counts_as_a_group_with_its_commits(kafka: FakeCluster, tmp_path: Path) -> None:
-    place = position(tmp_path, kafka, {"orders": {"0": 2, "1": 3}})
-    taken = snapshot(kafka, config(entry("orders", **reads(place)), entry("clicks")))
+AT = {"orders": {"0": 2, "1": 3}}
+ALL = {**AT, "clicks": {"0": 1}}
+ON_ORDERS = {ORDERS_0: 2, ORDERS_1: 3}
+UNKNOWN = {ORDERS_0: None, ORDERS_1: None}
+NOWHERE = "nowhere"
+
+
+@pytest.mark.parametrize(
+    ("of_orders", "of_clicks", "found", "read"),
+    [
+        (AT, None, ON_ORDERS, {"orders"}),
+        (ALL, ALL, {**ON_ORDERS, CLICKS_0: 1}, {"orders", "clicks"}),  # one place, one group
+        (ALL, NOWHERE, {**ON_ORDERS, CLICKS_0: None}, {"orders", "clicks"}),  # two places
+        # a position without the topic's partitions leaves a reader without a commit
+        ({}, None, {}, {"orders"}),
+        ({"orders": {"7": 1}}, None, {}, {"orders"}),
+        # one that is unusable is a null commit, on exactly the topics that name the reader
+        *(
+            (unusable, None, UNKNOWN, {"orders"})
+            for unusable in (NOWHERE, "{", '{"orders": {"0": null}}', "[" * 100_000)
+        ),
+    ],
+)
+def test_a_reader_counts_as_a_group_on_the_topics_that_name_it(
+    kafka: FakeCluster,
+    tmp_path: Path,
+    *,
+    of_orders: object,
+    of_clicks: object,
+    found: dict[TopicPartition, int | None],
+    read: set[str],
+) -> None:
+    def rules(at: object) -> dict[str, Any]:
+        if at is None:
+            return {}
+        return reads(tmp_path / NOWHERE if at == NOWHERE else position(tmp_path, kafka, at))
+
+    policy = config(entry("orders", **rules(of_orders)), entry("clicks", **rules(of_clicks)))
+    taken = snapshot(kafka, policy)
 
     lake = groups(taken)["lake"]
-    assert (lake.kind, lake.failure, lake.problem) == (GroupKind.EXTERNAL, None, None)
-    assert of(taken, "lake") == {ORDERS_0: 2, ORDERS_1: 3}
-    assert {at for at in readers(taken) if at[0] == "lake"} == {("lake", "orders")}
-    assert taken.complete
-
-
-def test_one_reader_of_two_topics_is_one_group(kafka: FakeCluster, tmp_path: Path) -> None:
-    place = position(tmp_path, kafka, {"orders": {"0": 2, "1": 3}, "clicks": {"0": 1}})
-    taken = snapshot(
-        kafka, config(entry("orders", **reads(place)), entry("clicks", **reads(place)))
-    )
-
-    assert of(taken, "lake") == {ORDERS_0: 2, ORDERS_1: 3, CLICKS_0: 1}
-    assert {at for at in readers(taken) if at[0] == "lake"} == {
-        ("lake", "orders"),
-        ("lake", "clicks"),
-    }
-
-
-@pytest.mark.parametrize("at", [{}, {"orders": {"7": 1}}])
-def test_a_position_without_the_topic_s_partitions_leaves_a_reader_without_a_commit(
-    kafka: FakeCluster, tmp_path: Path, at: object
-) -> None:
-    place = position(tmp_path, kafka, at)
-    taken = snapshot(kafka, config(entry("orders", **reads(place))))
-
-    assert of(taken, "lake") == {}
-    assert ("lake", "orders") in readers(taken)
-
-
-@pytest.mark.parametrize("text", [None, "{", '{"orders": {"0": null}}', "[" * 100_000])
-def test_an_unusable_position_is_a_null_commit_on_exactly_the_topics_that_name_the_reader(
-    kafka: FakeCluster, tmp_path: Path, text: str | None
-) -> None:
-    place = tmp_path / "nowhere" if text is None else position(tmp_path, kafka, text)
-    taken = snapshot(kafka, config(entry("orders", **reads(place)), entry("clicks")))
-
-    lake = groups(taken)["lake"]
-    assert lake.failure is None  # it does not hold the topics that do not name it
-    assert isinstance(lake.problem, Failure)
-    assert of(taken, "lake") == {ORDERS_0: None, ORDERS_1: None}
+    assert (lake.kind, lake.failure) == (GroupKind.EXTERNAL, None)
+    assert (lake.problem is not None) is (None in found.values())
+    assert of(taken, "lake") == found
+    assert {topic for name, topic in readers(taken) if name == "lake"} == read
     assert taken.complete
 
 
@@ -121,16 +120,6 @@ def test_one_failing_reader_does_not_touch_the_other(kafka: FakeCluster, tmp_pat
 
     assert of(taken, "lake") == {ORDERS_0: 2, ORDERS_1: 3}
     assert of(taken, "lake-1") == {ORDERS_0: None, ORDERS_1: None}
-
-
-def test_two_topics_that_name_two_places_alike_have_each_its_own(
-    kafka: FakeCluster, tmp_path: Path
-) -> None:
-    place = position(tmp_path, kafka, {"orders": {"0": 2, "1": 3}, "clicks": {"0": 5}})
-    policy = config(entry("orders", **reads(place)), entry("clicks", **reads(tmp_path / "nowhere")))
-    taken = snapshot(kafka, policy)
-
-    assert of(taken, "lake") == {ORDERS_0: 2, ORDERS_1: 3, CLICKS_0: None}
 
 
 def test_a_reader_with_the_name_of_a_group_is_another_reader_whose_position_is_unclear(

@@ -58,11 +58,16 @@ def test_a_cycle_that_begins_a_little_earlier_has_its_entry(tmp_path: Path) -> N
 
 
 def test_what_two_daemons_write_in_turn_counts_no_time_twice(tmp_path: Path) -> None:
+    """What changed between the entries of one is not known, so each after another's is whole."""
     one, other, world = Cycles(str(tmp_path)), Cycles(str(tmp_path)), World()
-    for cycles in (one, one, other, one, one):
+    for cycles in (one, one, other, one, one, other):
         cycles.one(world)
-    observed = [each.cycle["observed_ms"] for each in entries_in(tmp_path)]
-    assert observed == [None, 5 * MINUTE_MS, None, None, 5 * MINUTE_MS]
+    assert one.told == other.told == []
+    found = [each.cycle for each in entries_in(tmp_path)]
+    later = 5 * MINUTE_MS
+    assert [each["entry"] for each in found] == [1, 2, 3, 4, 5, 6]
+    assert [each["observed_ms"] for each in found] == [None, later, None, None, later, None]
+    assert [each["is_whole"] for each in found] == [True, False, True, True, False, True]
 
 
 def test_what_comes_while_an_entry_is_written_stands_in_the_next(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def test_entries_are_the_same_in_a_folder_and_in_an_object_store(place: str) -> 
 
 
 @pytest.mark.long
-def test_a_day_that_is_over_becomes_one_sorted_file(place: str) -> None:
+def test_a_day_that_is_over_becomes_one_file(place: str) -> None:
     cycles, world = Cycles(place), World(partitions={("b", 0): 1, ("a", 1): 1, ("a", 0): 1})
     for offset in (1, 2, 3):
         world.commits = {("billing", *at): offset for at in world.partitions}
@@ -79,11 +79,8 @@ def test_a_day_that_is_over_becomes_one_sorted_file(place: str) -> None:
     table.refresh()
     merged, today = table.files(CLUSTER)
     assert (merged.first_entry, merged.last_entry, today.first_entry) == (1, 3, 4)
-    order = ["kind", "topic", "partition", "group", "entry"]
-    of_day = pc.field("day") == merged.day
-    rows = dataset_in(place).to_table(columns=order, filter=of_day).to_pylist()
-    assert rows == sorted(rows, key=lambda row: [str(row[name] or "") for name in order])
-    assert before.to_table().num_rows == len(rows)  # who began to read before reads on
+    of_day = dataset_in(place).to_table(filter=pc.field("day") == merged.day)
+    assert before.to_table().num_rows == of_day.num_rows  # who began to read before reads on
 
 
 @pytest.mark.long
@@ -99,18 +96,6 @@ def test_two_clusters_live_side_by_side(place: str) -> None:
     assert len(list(entries_in(place))) == 1
     assert [each.cycle["entry"] for each in entries_in(place, "cluster-b")] == [1, 2, 3]
     assert HistoryTable.open(place).clusters() == {CLUSTER, "cluster-b"}
-
-
-@pytest.mark.long
-def test_a_second_writer_for_a_cluster_takes_another_number(place: str) -> None:
-    first, second = Cycles(place), Cycles(place)
-    for _ in range(2):
-        first.one(World())
-        second.one(World())
-    assert first.told == second.told == []
-    found = list(entries_in(place))
-    assert [each.cycle["entry"] for each in found] == [1, 2, 3, 4]
-    assert all(each.cycle["is_whole"] for each in found)  # what changed between them is not known
 
 
 def test_what_duckdb_and_pandas_read(
