@@ -110,16 +110,19 @@ class DaemonStatus:
                 return None
             many = "intervals" if took_s <= interval_s else "times what the last one took"
             why = f"no complete cycle within {READY_INTERVALS} {many}"
-        problems = (*self.report.problems, *self.report.undone) if self.report else ()
-        return "; ".join([why, *([self.problem] if self.problem else problems)])
+        return "; ".join([why, *self._troubles()])
 
     def ready(self) -> str:
-        """What /readyz says while there is recent complete evidence. The last cycle may have been
-        incomplete, or paused."""
-        if self.report is None:
-            return "ready"
-        paused = self.report.plan.paused
-        return "; ".join(["ready", *([paused] if paused else []), *self.report.undone])
+        """What /readyz says while there is recent complete evidence. The last cycle may have
+        failed, or have been incomplete or paused."""
+        paused = self.report.plan.paused if self.report else None
+        return "; ".join(["ready", *([paused] if paused else []), *self._troubles()])
+
+    def _troubles(self) -> Sequence[str]:
+        """Why the last cycle brought no plan, or what it lacked or left undone."""
+        if self.problem:
+            return (self.problem,)
+        return (*self.report.problems, *self.report.undone) if self.report else ()
 
 
 class _CompleteCycle(NamedTuple):

@@ -67,7 +67,13 @@ NOT_YET = "no complete cycle yet"
         (
             [report(), report(problems=(DOWN,), planned_at_ms=PLANNED_AT_MS + 1)],
             200,
-            "ready",
+            f"ready; {DOWN}",
+        ),
+        # Nor does one that failed, and its trouble takes the place of what the last report has.
+        (
+            [report([row("orders")], [outcome("orders", what=Outcome.FAILED)]), "disk is full"],
+            200,
+            "ready; disk is full",
         ),
         # The latest trouble is the reason that is given.
         ([report(problems=(DOWN,)), "KafkaUnavailable"], 503, f"{NOT_YET}; KafkaUnavailable"),
