@@ -41,6 +41,9 @@ DAY_MS = 24 * 3_600_000
 
 GIB = 2**30
 
+ALL = ("clicks", "orders", "secrets")
+"""The topics of the cluster."""
+
 LONG = "payments.settlements.enriched.with.a.name.that.goes.on.and.on.v2"
 
 ROWS = [
@@ -63,7 +66,9 @@ def _wide(no_terminal: None, monkeypatch: pytest.MonkeyPatch) -> None:
 # What it refuses, before it asks the cluster anything
 
 
-def test_what_it_refuses(transcript: Transcript, tmp_path: Path) -> None:
+def test_what_it_refuses(
+    transcript: Transcript, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An option of a first look goes with one."""
     (tmp_path / "there.yaml").write_text("mine")
     (tmp_path / "link.yaml").symlink_to("dangling")
@@ -93,15 +98,9 @@ def test_what_it_refuses(transcript: Transcript, tmp_path: Path) -> None:
     ):
         transcript.refused("plan", *arguments)
     assert (tmp_path / "there.yaml").read_text() == "mine"
+    monkeypatch.setenv("RETENTIOND_CONFIG", "nowhere.yaml")  # which is passed over
+    transcript.refused("plan", *SERVER, "--consumed-retention", "x")
     transcript.check("first-look/refused.txt")
-
-
-def test_the_environments_configuration_is_passed_over(
-    command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RETENTIOND_CONFIG", "nowhere.yaml")
-    done = command("plan", *SERVER, "--consumed-retention", "x")
-    assert "--consumed-retention" in done.err
 
 
 # How it looks
@@ -207,7 +206,11 @@ def test_a_reader_that_shares_its_name_is_excluded_and_named_by_it() -> None:
 
 
 def test_it_writes_a_configuration_that_names_each_topics_readers(
-    transcript: Transcript, cluster: FakeCluster, tmp_path: Path, golden: Golden
+    transcript: Transcript,
+    command: Command,
+    cluster: FakeCluster,
+    tmp_path: Path,
+    golden: Golden,
 ) -> None:
     look = ("plan", *SERVER)
     transcript(*look, "--write-config", "new.yaml")
@@ -219,6 +222,9 @@ def test_it_writes_a_configuration_that_names_each_topics_readers(
     only = transcript(*look, "--topic", "ord.*", "--topic", "click", "--write-config", "some.yaml")
     assert "1 topic" in only.out
     transcript(*look, "--topic", "__consumer_offsets")
+    done = command(*look, "--write-config", "beside.yaml", "--output", "json")  # one object
+    assert {each["topic"] for each in json.loads(done.out)["topics"]} == {*ALL}
+    assert (tmp_path / "beside.yaml").exists()
     transcript.check("first-look/written.txt")
 
 
@@ -247,15 +253,6 @@ def test_a_topic_of_unlimited_retention_is_enabled_only_where_that_is_asked_for(
     transcript("plan", *SERVER, "--topic", "ledger", *arguments)
     assert "enable: true" in (tmp_path / "all.yaml").read_text()
     transcript.check("first-look/unlimited.txt")
-
-
-def test_json_stays_one_object_when_a_configuration_is_written(
-    command: Command, cluster: FakeCluster, tmp_path: Path
-) -> None:
-    done = command("plan", *SERVER, "--write-config", "new.yaml", "--output", "json")
-    topics = {topic["topic"] for topic in json.loads(done.out)["topics"]}
-    assert topics == {"clicks", "orders", "secrets"}
-    assert (tmp_path / "new.yaml").exists()
 
 
 TOKEN = (
@@ -324,7 +321,7 @@ def test_a_login_is_written_whole_but_for_its_secret_which_the_environment_is_as
 def test_of_a_cluster_without_topics_no_configuration_can_be_written(
     transcript: Transcript, cluster: FakeCluster, tmp_path: Path
 ) -> None:
-    for topic in ("clicks", "orders", "secrets"):
+    for topic in ALL:
         cluster.delete_topic(topic)
     transcript("plan", *SERVER, "--write-config", "new.yaml")
     assert not (tmp_path / "new.yaml").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,23 @@ def figures() -> list[dict[str, Any]]:
     return [panel for panel in panels() if panel["type"] == "stat"]
 
 
+def assert_shown(folder: Path, series: Mapping[str, Any], shown: Mapping[str, float]) -> None:
+    """A quarter of an hour with these values gives these results, by promtool."""
+    test = {
+        "interval": "1m",
+        "input_series": [
+            {"series": name, "values": f"{value}x20"} for name, value in series.items()
+        ],
+        "promql_expr_test": [
+            {"expr": expr, "eval_time": "15m", "exp_samples": [{"labels": "{}", "value": value}]}
+            for expr, value in shown.items()
+        ],
+    }
+    (folder / "shown.yml").write_text(yaml.safe_dump({"tests": [test]}))
+    done = promtool("test", "rules", str(folder / "shown.yml"))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 ALIVE = {
     "up": 1,
     "retentiond_ready": 1,
@@ -90,26 +108,16 @@ def test_no_figure_is_green_while_a_daemon_is_down(
     tmp_path: Path, alive: int, dead: int, shown: int | None
 ) -> None:
     """None: as long as all are up, each has its figure."""
-    values = [
-        {"series": _with_instance(name, f"alive-{number}"), "values": f"{value}x20"}
+    values = {
+        _with_instance(name, f"alive-{number}"): value
         for number in range(alive)
         for name, value in ALIVE.items()
-    ]
-    values += [
-        {"series": _with_instance("up", f"dead-{number}"), "values": "0x20"}
-        for number in range(dead)
-    ]
+    }
+    values |= {_with_instance("up", f"dead-{number}"): 0 for number in range(dead)}
     exprs = [everything_chosen(panel["targets"][0]["expr"]) for panel in figures()]
     if shown is None:
         exprs, shown = [f"count(({expr}) >= 0)" for expr in exprs], 1
-    wanted = [
-        {"expr": expr, "eval_time": "15m", "exp_samples": [{"labels": "{}", "value": shown}]}
-        for expr in exprs
-    ]
-    test = {"interval": "1m", "input_series": values, "promql_expr_test": wanted}
-    (tmp_path / "figures.yml").write_text(yaml.safe_dump({"tests": [test]}))
-    done = promtool("test", "rules", str(tmp_path / "figures.yml"))
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert_shown(tmp_path, values, dict.fromkeys(exprs, shown))
 
 
 @pytest.mark.parametrize(("owner", "wanted"), [(".*", 3), ("payments", 1), ("payments|search", 2)])
@@ -117,35 +125,18 @@ def test_every_query_about_topics_is_about_the_chosen_owners_alone(
     tmp_path: Path, owner: str, wanted: int
 ) -> None:
     """Of three topics one has no owner: it shows where every owner is chosen."""
-    labels = 'job="retentiond", instance="a"'
-    values = [
-        {"series": f'{name}{{{labels}, topic="{topic}"}}', "values": "1x20"}
+    values = {
+        _with_instance(f'{name}{{topic="{topic}"}}', "a"): 1
         for topic in ("orders", "clicks", "of-nobody")
         for name in ("retentiond_partitions", "retentiond_reclaimable_records")
-    ]
-    values += [
-        {
-            "series": f'retentiond_topic_owner_info{{{labels}, topic="{topic}", owner="{of}"}}',
-            "values": "1x20",
-        }
+    }
+    values |= {
+        _with_instance(f'retentiond_topic_owner_info{{topic="{topic}", owner="{of}"}}', "a"): 1
         for topic, of in (("orders", "payments"), ("clicks", "search"))
-    ]
+    }
     (expr,) = (expr for title, expr in queries() if title == "Records that can be deleted")
     asked = f"count({everything_chosen(expr.replace('$owner', owner))})"
-    test = {
-        "interval": "1m",
-        "input_series": values,
-        "promql_expr_test": [
-            {
-                "expr": asked,
-                "eval_time": "15m",
-                "exp_samples": [{"labels": "{}", "value": wanted}],
-            }
-        ],
-    }
-    (tmp_path / "owners.yml").write_text(yaml.safe_dump({"tests": [test]}))
-    done = promtool("test", "rules", str(tmp_path / "owners.yml"))
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert_shown(tmp_path, values, {asked: wanted})
     for title, each in queries():
         assert ("$topic" in each) == ("$owner" in each), title
 
