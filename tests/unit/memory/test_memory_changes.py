@@ -64,6 +64,13 @@ def test_a_reading_that_can_not_tell_marks_no_absence_and_forgets_nothing(why: s
         assert (*named(changed.absent), *named(changed.forgotten)) == ()
 
 
+def test_a_listed_group_is_not_missing_from_a_topic_that_was_recreated() -> None:
+    """Its commits are gone with the topic of before."""
+    made = reading({}, also_listed=["a"])
+    made.change_topic("orders", recreated=True, topic_id="another")
+    assert named(changes(made.snapshot(), remembered_of(5), 1).absent) == ()
+
+
 LATER = GroupOnTopic("a", "later")
 """A group, and a topic that is not there yet."""
 
