@@ -132,21 +132,3 @@ def test_a_second_daemon_on_the_same_state_is_refused(unreachable: Path) -> None
             assert (done.code, done.out) == (2, "")
             assert done.err.startswith(f"retentiond: {unreachable / 'state'} is already in use by ")
             assert done.err.endswith("; stop it or choose another state_dir\n")
-
-
-def test_a_port_in_use_is_an_error_of_the_configuration(tmp_path: Path) -> None:
-    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
-        port = taken.getsockname()[1]
-        configure(tmp_path, "127.0.0.1:1", http={"host": "127.0.0.1", "port": port})
-        done = run_here("run", cwd=tmp_path)
-    assert (done.code, done.out) == (2, "")
-    assert f"127.0.0.1:{port} can't be listened on (Address already in use)" in done.err
-
-
-def test_a_state_dir_that_cannot_be_made_is_an_error_of_the_configuration(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    configure(tmp_path, "127.0.0.1:1", state_dir=str(tmp_path / "file" / "state"))
-    done = run_here("run", "--once", cwd=tmp_path)
-    assert (done.code, done.out) == (2, "")
-    assert done.err.startswith(f"retentiond: state_dir {tmp_path / 'file' / 'state'} can't be ")
-    assert done.err.count("\n") == 1
