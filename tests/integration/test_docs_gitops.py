@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
+import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import pytest
 import yaml
 
-from tests.support.brokers.command import RETENTIOND
 from tests.support.builders.past_clusters import (
     BEGIN,
     PastCluster,
@@ -19,6 +21,7 @@ from tests.support.builders.past_clusters import (
     commit_row,
     partition_row,
 )
+from tests.support.command_here import run_here
 from tests.support.walked_pages import is_shown, titled_blocks
 
 pytestmark = [pytest.mark.spark, pytest.mark.thorough("a pipeline's processes")]
@@ -30,18 +33,57 @@ FILES = ("retentiond.yaml", "policies.d/payments.yaml", "policies.d/search.yaml"
 HOUR_MS = 3_600_000
 
 
-DOCKER = f"""#!/bin/sh
+DOCKER = r"""#!/bin/bash
 # `docker run OPTIONS IMAGE ARGUMENTS`, without the image: with the variables named, and no others.
+given=()
 until [ "$1" = retentiond ]; do
   case $1 in
-    --env) given="$given $2=$(printenv "$2")" && shift ;;
+    --env) [ -z "${!2+x}" ] || given+=("$2=${!2}"); shift ;;
     --workdir) cd "$2" && shift ;;
   esac
   shift
 done
 shift
-exec env --ignore-environment PATH="$PATH" HOME="$HOME" $given {RETENTIOND[0]} "$@"
+exec 3<>/dev/tcp/127.0.0.1/$TEST_PORT
+printf '%s\0' "$PWD" "${#given[@]}" "${given[@]}" "$@" >&3
+printf '\n' >&3
+read -r code said <&3
+cat "$said.out"
+cat "$said.err" >&2
+exit "$code"
 """
+
+
+def serve(listener: socket.socket, shell: subprocess.Popen[str], folder: Path) -> None:
+    """While the shell goes on, this process runs what its containers are to run."""
+    listener.settimeout(0.05)
+    while shell.poll() is None:
+        with suppress(TimeoutError):
+            connection, _ = listener.accept()
+            with connection, connection.makefile("rw") as stream:
+                cwd, count, *words = stream.readline().split("\0")[:-1]
+                given, arguments = words[: int(count)], words[int(count) :]
+                environment = dict(each.split("=", 1) for each in given)
+                done = run_here(*arguments, cwd=Path(cwd), environment=environment)
+                (folder / "said.out").write_text(done.out)
+                (folder / "said.err").write_text(done.err)
+                stream.write(f"{done.code} {folder / 'said'}\n")
+
+
+def in_a_shell(step: str, folder: Path, **given: Any) -> subprocess.CompletedProcess[str]:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        tempfile.TemporaryFile("w+") as out,
+        tempfile.TemporaryFile("w+") as err,
+    ):
+        given["env"]["TEST_PORT"] = str(listener.getsockname()[1])
+        with subprocess.Popen(
+            ["bash", "-e", "-c", step], stdout=out, stderr=err, text=True, **given
+        ) as shell:
+            serve(listener, shell, folder)
+        for each in (out, err):
+            each.seek(0)
+        return subprocess.CompletedProcess(step, shell.returncode, out.read(), err.read())
 
 
 class Reviewed(NamedTuple):
@@ -126,17 +168,8 @@ def review(tmp_path: Path) -> Review:
         policy = clone / "policies.d" / "payments.yaml"
         assert old in policy.read_text()
         policy.write_text(policy.read_text().replace(old, new))
-        done, _ = (
-            subprocess.run(
-                ["bash", "-e", "-c", step],
-                cwd=clone,
-                env=environment | ({"MIN_OBSERVED": min_observed} if min_observed else {}),
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            for step in (script, tell)
-        )
+        given = environment | ({"MIN_OBSERVED": min_observed} if min_observed else {})
+        done, _ = (in_a_shell(each, tmp_path, cwd=clone, env=given) for each in (script, tell))
         assert not (clone / ".in-force").exists()
         text = summary.read_text() if summary.exists() else ""
         return Reviewed(done.returncode, done.stdout, done.stderr, text)
