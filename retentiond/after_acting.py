@@ -29,7 +29,7 @@ from retentiond.snapshot import Snapshot
 from retentiond.state.audit import Audit
 from retentiond.state.state import Kept, KeptFile
 from retentiond.tell.figures.group_answers import LagReport
-from retentiond.tell.lag.margins import LagReader
+from retentiond.tell.figures.margins import LagReader
 
 
 def after_acting(

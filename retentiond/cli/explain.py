@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from retentiond.config import Config
     from retentiond.kafka.settings.properties import ClientSettings
     from retentiond.state.state import StoredState
-    from retentiond.tell.explain.explanation import TopicExplanation
+    from retentiond.tell.explanation import TopicExplanation
     from retentiond.tell.report import CycleReport
 
 
@@ -84,7 +84,7 @@ def explain(  # noqa: PLR0917 - typer hands each option over by its name
     partition = int(number) if colon else None
     report, explained = _explained(topic, partition, loaded, stored, settings=settings)
     from retentiond.cli.output.explain import show_partition, show_topic
-    from retentiond.tell.explain.explanation import explanation_document, topic_document
+    from retentiond.tell.explanation import explanation_document, topic_document
     from retentiond.tell.report import evidence_document
 
     if output is Output.JSON:
@@ -109,8 +109,8 @@ def _explained(
 ) -> tuple[CycleReport, TopicExplanation]:
     """Raises `UsageError` for a topic or a partition that is not there."""
     from retentiond.cycle import plan_cycle
-    from retentiond.tell.explain.evidence import evidence, partitions_at, refuse_unknown
-    from retentiond.tell.explain.explanation import explained
+    from retentiond.tell.explained_evidence import evidence, partitions_at, refuse_unknown
+    from retentiond.tell.explanation import explained
 
     with one_engine(config, settings) as engine:
         kafka = engine.context.kafka

@@ -32,7 +32,6 @@ DEFAULT_CONFIG = Path("retentiond.yaml")
 CONFIG_VARIABLE = "RETENTIOND_CONFIG"
 
 SOMETHING_FOUND = 3
-"""The exit code with ``--exit-code`` where there is what the command looks for."""
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as a shell has it."""
@@ -157,8 +156,7 @@ def consumed_retention_ms(given: str | None) -> int:
 
 
 def client_settings(servers: str, command_config: Path | None) -> ClientSettings:
-    """Both clients' settings, without a configuration. Raises `ConfigError` for what would reach
-    only one of them."""
+    """Raises `ConfigError` for what would reach only one of the clients."""
     from retentiond.kafka.settings import tls
     from retentiond.kafka.settings.command_config import read_settings
 
@@ -227,8 +225,7 @@ def start_logging(debug: bool) -> None:
 def one_engine(
     config: Config, settings: ClientSettings | None = None, doing: str = "reading the cluster"
 ) -> Iterator[Engine]:
-    """For one cycle, with a spinner. ``settings``: the clients', where they are not those of the
-    configuration."""
+    """``settings``: the clients', where they are not those of the configuration."""
     from retentiond.cli.output.printing import progress
     from retentiond.daemon.engine import Engine
 

@@ -45,8 +45,9 @@ from retentiond.tell import logs
 from retentiond.tell.logs import Causes, log_report, log_settled, sentence_of
 from retentiond.tell.metrics.registry import Exposition, Metrics
 from retentiond.tell.page.routes import status_page
+from retentiond.tell.port import raise_open_files
 from retentiond.tell.report import CycleReport
-from retentiond.tell.web.server import STUCK_S, DaemonStatus, application, raise_open_files, serve
+from retentiond.tell.web import STUCK_S, DaemonStatus, application, serve
 
 READING_CYCLE_END_S = 1.0
 """After a signal, for a cycle that only reads."""

@@ -1,5 +1,4 @@
-"""The brokers' answers about their log directories, arranged by partition. A thread reads them
-beside the cycle."""
+"""The brokers' answers about their log directories, by partition, read beside the cycle."""
 
 from __future__ import annotations
 
@@ -117,7 +116,6 @@ def no_disk_reading(failure: Failure) -> DiskReading:
 
 
 def disk_reading(found: LogDirs, partitions: Collection[TopicPartition]) -> DiskReading:
-    """The folders of these partitions, and all orphans."""
     wanted = set(partitions)
     folders: defaultdict[TopicPartition, list[ReplicaFolder]] = defaultdict(list)
     orphans: list[Orphans] = []

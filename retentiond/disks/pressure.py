@@ -138,8 +138,7 @@ def pressure(
     followed: FreedProgress,
     recent: RecentDisks | None = None,
 ) -> Pressure:
-    """``before``: `Pressure.remembered` of the previous cycle. ``followed``: earlier deletions,
-    compared with this reading. ``recent``: see `Pressure`."""
+    """``before``: `Pressure.remembered` of the previous cycle. ``recent``: see `Pressure`."""
     disks = {} if recent is None else recent.disks()
     disk_of = {key: first for first, keys in disks.items() for key in keys}
     awaited: defaultdict[LogDirKey, int] = defaultdict(int)
@@ -171,7 +170,6 @@ def pressure(
 def bytes_by_log_dir(
     predictions: Predictions, partitions: Iterable[TopicPartition]
 ) -> dict[LogDirKey, int]:
-    """The bytes that the predicted deletions of these partitions free in each log directory."""
     freed: defaultdict[LogDirKey, int] = defaultdict(int)
     for at in partitions:
         for replica, predicted_bytes in predictions.get(at, {}).items():
@@ -182,7 +180,6 @@ def bytes_by_log_dir(
 def bytes_by_disk(
     log_dirs: Iterable[PressedLogDir], by_log_dir: Mapping[LogDirKey, int]
 ) -> dict[LogDirKey, int]:
-    """By `PressedLogDir.disk_key`, the bytes in the directories under pressure on that disk."""
     on_disk: defaultdict[LogDirKey, int] = defaultdict(int)
     for log_dir in log_dirs:
         on_disk[log_dir.disk_key] += by_log_dir.get(log_dir.key, 0)

@@ -210,8 +210,6 @@ class FolderHistory:
 
 
 class LogStart(NamedTuple):
-    """``since``: since when it has not moved."""
-
     offset: int
     since: ReadingTime
 

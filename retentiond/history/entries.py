@@ -38,7 +38,6 @@ NO_OFFSET = -1
 """An offset that is missing or not known."""
 
 NO_COMMIT = np.iinfo(np.int64).min
-"""No commit at all."""
 
 REPLACED = -2
 """``REPLACED - offset``: a commit at this offset whose records may have been replaced since the
@@ -64,8 +63,6 @@ Columns: TypeAlias = Mapping[str, Any]
 
 
 class Deletion(NamedTuple):
-    """A deletion that was requested, with the columns of its row."""
-
     topic: str
     partition: int
     cycle_id: str
@@ -154,7 +151,6 @@ def _readers(snapshot: Snapshot) -> frozenset[tuple[str, str]]:
 
 
 def _pairs(snapshot: Snapshot, commits: pa.Table, topics: int) -> Integers:
-    """The pairs of group and topic of the commits. ``topics``: their number."""
     groups = commits["group_id"].to_numpy().astype(np.int64)
     return distinct(groups * topics + topics_of(snapshot)[commits["partition_id"].to_numpy()])
 
@@ -227,8 +223,7 @@ def _columns(rows: Iterable[Mapping[str, Any]]) -> Columns:
 
 
 def _table(kind: RowKind, columns: Columns, of_all_rows: Mapping[str, Any]) -> pa.Table:
-    """The rows of a kind. ``of_all_rows``: values that all rows of the entry have. Raises
-    ValueError unless ``columns`` are those of the kind."""
+    """Raises ValueError unless ``columns`` are those of the kind."""
     if columns and columns.keys() != set(COLUMNS[kind]):
         raise ValueError(f"a row of kind {kind} has no {set(COLUMNS[kind]) ^ columns.keys()}")
     count = len(next(iter(columns.values()), ()))

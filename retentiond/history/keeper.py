@@ -71,8 +71,6 @@ class _WrittenEntry:
 
 @dataclass(frozen=True, slots=True)
 class _WaitingCycle:
-    """The last cycle, and when it began, in uptime."""
-
     seen: FinishedCycle
     at_ms: int
 
@@ -234,8 +232,7 @@ class HistoryKeeper:
                 self._waiting = None
 
     def _settle(self, table: HistoryTable) -> None:
-        """Checks whether the last entry is in the table: an object store may have taken it although
-        its answer got lost."""
+        """An object store may have taken the last entry although its answer got lost."""
         uncertain, self._uncertain = self._uncertain, None
         if uncertain is None:
             return
@@ -248,7 +245,6 @@ class HistoryKeeper:
                 self._deletions.popleft()
 
     def _continued(self, table: HistoryTable, cluster_id: str, day: str) -> _WrittenEntry | None:
-        """The entry that the next one continues; None if the next one has to be whole."""
         last = self._last
         now = (table.place, cluster_id, day)
         if last is None or (last.place, last.cluster_id, last.day) != now:
@@ -272,8 +268,7 @@ class HistoryKeeper:
         self._reported_kind = error.kind
 
     def _succeeded(self) -> None:
-        """Notes that an entry was written. Files of older entries may be damaged, or wait for
-        another try to merge them."""
+        """Files of older entries may be damaged, or wait for another try to merge them."""
         lasting = (
             HistoryUnavailable(self._damage, kind="damaged file")
             if self._damage

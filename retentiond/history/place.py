@@ -70,7 +70,6 @@ def panics_raised() -> Iterator[None]:
 
 @contextmanager
 def errors_explained(place: str) -> Iterator[None]:
-    """Turns errors of the store and of files into `HistoryUnavailable`."""
     try:
         with panics_raised():
             yield

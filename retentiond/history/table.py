@@ -113,7 +113,6 @@ class HistoryTable:
             self._table.update_incremental()
 
     def last_entry(self, cluster_id: str) -> int:
-        """The number of the cluster's last entry; 0 if it has none."""
         with errors_explained(self.place):
             return self._table.transaction_version(cluster_id) or 0
 
@@ -144,7 +143,6 @@ class HistoryTable:
 
     @property
     def damage(self) -> str | None:
-        """A sentence about what is left out, or None."""
         if not self.damaged:
             return None
         (path, why), more = next(iter(self.damaged.items())), len(self.damaged) - 1
@@ -193,8 +191,7 @@ class HistoryTable:
         return pa.RecordBatchReader.from_stream(result)
 
     def _without_damaged(self, first_word: str) -> str:
-        """A condition that leaves out the entries of damaged files, so that these are not opened.
-        Empty if no file is damaged."""
+        """So that damaged files are not opened. Empty if no file is damaged."""
         return "".join(
             f"{first_word if not number else ' AND '}"
             f"NOT (cluster_id = {quoted(file.cluster_id or '')}"
@@ -249,8 +246,7 @@ class HistoryTable:
         return len(self.damaged) > known
 
     def _damage_of(self, file: HistoryFile, columns: str) -> str | None:
-        """Why the file is damaged, or None. It is read as queries read it, because another library
-        may be more lenient."""
+        """It is read as queries read it, because another library may be more lenient."""
         if not is_remote(self.place):
             why = damage_by_size(Path(self.place, file.path), file.size_bytes)
             if why is not None:
@@ -381,5 +377,4 @@ def _naming_entry(cluster_id: str, entry: int) -> CommitProperties:
 
 
 def quoted(text: str) -> str:
-    """The text as a value in SQL."""
     return "'" + text.replace("'", "''") + "'"

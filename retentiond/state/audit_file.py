@@ -32,7 +32,6 @@ SQL_TYPES = {
 }
 
 AUDITED = tuple(field for field in ROW_FIELDS if field.said.audit is not None)
-"""The fields of a plan's row that the log keeps."""
 
 _ROW_COLUMNS = "".join(
     f"    {name} {SQL_TYPES[said.type.storage]} {said.audit},\n" for name, said in AUDITED
@@ -188,8 +187,7 @@ def log_bytes(state_dir: Path) -> int:
 
 
 def oldest_entry_s(state_dir: Path) -> float | None:
-    """When the oldest cycle in the log was planned, in epoch seconds; None if there is none, or
-    none can be read now."""
+    """In epoch seconds; None if there is no entry, or none can be read now."""
     path = state_dir / AUDIT_NAME
     if not path.exists():
         return None

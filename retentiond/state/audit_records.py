@@ -1,23 +1,35 @@
-"""The entries of the audit log as values: how deletions are read, and how a cycle's own entry is
-made.
+"""The entries of the audit log as values: how deletions are read and what they prove, and how a
+cycle's own entry is made.
 
 Reading never writes and never waits for the writer (WAL): every call has a read-only connection of
 its own, so any thread or process may read while a cycle deletes. It reads in pages, because a long
-transaction would keep SQLite from checkpointing the write-ahead log.
+transaction would keep SQLite from checkpointing the write-ahead log. Reading by day is bounded by
+time: a page must not wait for a log of years, nor take the processor from the cycle.
+
+`differences` states the rule a third time, and shares no code with the plan or the guard:
+
+    cutoff <= min(every group's committed offset, retention offset, high watermark)
+
+A cutoff may lie below that bound, because the plan's reading is older than the evidence and the
+last stable offset is not recorded. A cutoff above it was wrong, or the log was changed.
 """
 
 from __future__ import annotations
 
 import json
 import sqlite3
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from retentiond.act.approved import CommitEvidence, GroupEvidence
+from retentiond.errors import StateError
 from retentiond.fields import Storage
+from retentiond.formatting import DAY_MS, say_name
 from retentiond.model import (
     DeletionOutcome,
     GroupKind,
@@ -28,7 +40,8 @@ from retentiond.model import (
     Verdict,
     result_of,
 )
-from retentiond.state.audit_file import AUDITED, opened_for_reading
+from retentiond.state.audit_file import AUDIT_NAME, AUDITED, check_schema, opened_for_reading
+from retentiond.state.state_dir import connect
 
 PAGE_ROWS = 1000
 
@@ -179,3 +192,95 @@ def cycle_record(
         records_deleted=sum(row.records for row in plan.rows if row.topic_partition in ours),
         error=None if failure is None else f"{type(failure).__name__}: {failure}",
     )
+
+
+READ_TIMEOUT_S = 0.25
+
+STEPS_BETWEEN_CHECKS = 1000
+"""Steps of SQLite's virtual machine, which takes a million of them in some 10 ms."""
+
+BY_DAY = f"""
+SELECT
+    requested_at_ms / {DAY_MS} AS day,
+    ifnull(sum(records) FILTER (WHERE error IS NULL), 0),
+    sum(freed_bytes)
+FROM deletions
+WHERE topic = :topic AND outcome = 'deleted' AND requested_at_ms BETWEEN :since_ms AND :last_ms
+GROUP BY day
+ORDER BY day
+"""
+
+
+class DeletedInDay(NamedTuple):
+    """``day_ms``: when the day began, in UTC. ``freed_bytes``: as far as it is known yet."""
+
+    day_ms: int
+    records: int
+    freed_bytes: int | None
+
+
+def deleted_by_day(
+    state_dir: Path, topic: str, now_ms: int, days: int, *, timeout_s: float = READ_TIMEOUT_S
+) -> tuple[DeletedInDay, ...] | None:
+    """What was deleted from a topic on each of the last ``days``, today included; only days with a
+    deletion. None if the log can't be read, or not within ``timeout_s``."""
+    today = now_ms // DAY_MS
+    since_ms, last_ms = (today + 1 - days) * DAY_MS, (today + 1) * DAY_MS - 1
+    values = {"topic": topic, "since_ms": since_ms, "last_ms": last_ms}
+    try:
+        with _opened_briefly(state_dir / AUDIT_NAME, timeout_s) as connection:
+            rows = [] if connection is None else connection.execute(BY_DAY, values).fetchall()
+    except (StateError, sqlite3.Error):
+        return None
+    return tuple(DeletedInDay(day * DAY_MS, *figures) for day, *figures in rows)
+
+
+@contextmanager
+def _opened_briefly(path: Path, timeout_s: float) -> Iterator[sqlite3.Connection | None]:
+    """A connection whose queries raise `sqlite3.OperationalError` (interrupted) once the time is
+    over. None if there is no log, because nothing was deleted yet."""
+    if not path.exists():
+        yield None
+        return
+    give_up_at = time.monotonic() + timeout_s
+    with closing(connect(path, read_only=True)) as connection:
+        check_schema(connection, path)
+        connection.set_progress_handler(
+            lambda: int(time.monotonic() > give_up_at), STEPS_BETWEEN_CHECKS
+        )
+        yield connection
+
+
+def differences(deletion: DeletionRecord) -> tuple[str, ...]:
+    """A sentence for everything that the deletion's own evidence does not prove."""
+    return tuple(_differences(deletion))
+
+
+def _differences(deletion: DeletionRecord) -> Iterator[str]:
+    row, cutoff = deletion.row, deletion.row.cutoff
+    if cutoff is None or row.log_start_offset is None:
+        yield "the cutoff or the log start offset is missing"
+        return
+    if not deletion.evidence:
+        yield "no group is recorded that had read the records"
+    for group in deletion.evidence:
+        if group.committed_offset < cutoff:
+            yield f"group {say_name(group.group_id)} had committed {group.committed_offset} only"
+    bounds = {
+        "the plan's min committed offset": row.min_committed_offset,
+        "the retention offset": row.retention_offset,
+        "the high watermark": row.high_watermark,
+    }
+    for name, offset in bounds.items():
+        if offset is None:
+            yield f"{name} is missing"
+        elif offset < cutoff:
+            yield f"{name} was {offset}"
+    if row.groups > len(deletion.evidence):
+        yield f"the plan counted {row.groups} groups, and {len(deletion.evidence)} are recorded"
+    if row.records != cutoff - row.log_start_offset:
+        yield f"{row.records} records are recorded, from offset {row.log_start_offset} on"
+    if deletion.evidence_at_ms > deletion.requested_at_ms:
+        yield "the evidence was read after the request"
+    if deletion.outcome is Outcome.DELETED and (deletion.low_watermark or 0) < cutoff:
+        yield f"it counts as deleted, and the low watermark was {deletion.low_watermark}"

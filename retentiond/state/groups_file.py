@@ -12,9 +12,14 @@ from pathlib import Path
 from retentiond.errors import StateError, StateReplaced
 from retentiond.memory.readers import NOBODY
 from retentiond.memory.remembered import Remembered
-from retentiond.state import groups_earlier
 from retentiond.state.audit_file import AUDIT_NAME
-from retentiond.state.groups_tables import read_all, read_cluster_id, write_readers
+from retentiond.state.groups_tables import (
+    EARLIER_SCHEMA,
+    read_all,
+    read_cluster_id,
+    read_readers,
+    write_readers,
+)
 from retentiond.state.state_dir import DatabaseFiles, connect, created, version_of
 
 NAME = "groups.db"
@@ -74,7 +79,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
         )
     connection = connect(path)
     try:
-        if version_of(connection) == groups_earlier.SCHEMA_VERSION:
+        if version_of(connection) == EARLIER_SCHEMA:
             _rewrite(connection)
         if (
             read_cluster_id(connection) is None
@@ -106,7 +111,7 @@ def open_shared(path: Path) -> sqlite3.Connection:
             f"keeps them aside, then {ACCEPT}"
         )
     connection = connect(path)
-    if version_of(connection) == groups_earlier.SCHEMA_VERSION:
+    if version_of(connection) == EARLIER_SCHEMA:
         connection.close()
         raise StateError(
             f"the remembered groups in {path} were written by an earlier retentiond; start "
@@ -119,7 +124,7 @@ def _rewrite(connection: sqlite3.Connection) -> None:
     """In one transaction."""
     connection.execute("BEGIN IMMEDIATE")
     try:
-        readers = groups_earlier.read_readers(connection)
+        readers = read_readers(connection)
         connection.execute(READERS)
         write_readers(connection, NOBODY, readers)
         connection.execute("DROP TABLE commits")
@@ -156,7 +161,7 @@ def check_version(connection: sqlite3.Connection, path: Path) -> None:
     version = version_of(connection)
     if version == 0:
         raise sqlite3.DatabaseError("it has no schema")
-    if version not in (SCHEMA_VERSION, groups_earlier.SCHEMA_VERSION):
+    if version not in (SCHEMA_VERSION, EARLIER_SCHEMA):
         which = "a newer" if version > SCHEMA_VERSION else "an earlier"
         raise StateError(
             f"the remembered groups in {path} were written by {which} retentiond (schema "
@@ -167,8 +172,7 @@ def check_version(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def with_cluster(remembered: Remembered, path: Path) -> Remembered:
-    """The memory with its cluster's id, which the audit log may know if the file is missing or
-    new."""
+    """The audit log may know the cluster's id if the file is missing or new."""
     if remembered.cluster_id is not None:
         return remembered
     return replace(remembered, cluster_id=_cluster_of_audit(path))

@@ -1,18 +1,22 @@
-"""The tables of ``groups.db``, both ways: a topic's readers are one blob with a checksum."""
+"""The tables of ``groups.db``, both ways: a topic's readers are one blob with a checksum. A file of
+the schema before is only read."""
 
 from __future__ import annotations
 
 import json
 import sqlite3
+import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+import numpy as np
 import pyarrow as pa
 
 from retentiond.clock import Uptime
-from retentiond.memory.readers import NOBODY, READERS, Readers
+from retentiond.memory.readers import NOBODY, READERS, GroupOnTopic, Readers, RememberedReader
 from retentiond.memory.remembered import KnownTopic, Remembered
-from retentiond.state import groups_earlier
+from retentiond.model import GroupKind
+from retentiond.snapshot import NOWHERE, Integers
 from retentiond.state.state_dir import version_of
 
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
@@ -30,10 +34,32 @@ def read_all(connection: sqlite3.Connection) -> Remembered:
 
 
 def read_readers(connection: sqlite3.Connection) -> Readers:
-    if version_of(connection) == groups_earlier.SCHEMA_VERSION:
-        return groups_earlier.read_readers(connection)
-    stored = connection.execute("SELECT topic, crc, rows FROM readers ORDER BY topic")
-    tables = [_unpacked(*each) for each in stored]
+    return _joined(_stored(connection))
+
+
+def read_reader(connection: sqlite3.Connection, group_id: str) -> Readers:
+    """The rows of that name alone. It never holds more than one topic's beside them."""
+    return _joined(each.where(each.are(group_id)) for each in _stored(connection))
+
+
+def read_topic(connection: sqlite3.Connection, topic: str) -> Readers:
+    return _joined(_stored(connection, topic))
+
+
+def _stored(connection: sqlite3.Connection, topic: str | None = None) -> Iterator[Readers]:
+    """The readers of every topic in turn, or of this one."""
+    if version_of(connection) == EARLIER_SCHEMA:
+        every = _read_earlier(connection)
+        yield every if topic is None else every.about([topic])
+        return
+    where, values = ("", ()) if topic is None else ("WHERE topic = ?", (topic,))
+    query = f"SELECT topic, crc, rows FROM readers {where} ORDER BY topic"
+    for each in connection.execute(query, values):
+        yield Readers(_unpacked(*each))
+
+
+def _joined(parts: Iterable[Readers]) -> Readers:
+    tables = [each.table for each in parts]
     return Readers(pa.concat_tables(tables).combine_chunks()) if tables else NOBODY
 
 
@@ -51,26 +77,6 @@ def read_others(connection: sqlite3.Connection, readers: Readers) -> Remembered:
         cluster_id=read_cluster_id(connection),
         gone_ms=dict(connection.execute("SELECT topic, ms FROM gone")),
     )
-
-
-def read_reader(connection: sqlite3.Connection, group_id: str) -> Readers:
-    """The rows of that name alone. It never holds more than one topic's beside them."""
-    if version_of(connection) == groups_earlier.SCHEMA_VERSION:
-        every = groups_earlier.read_readers(connection)
-        return every.where(every.are(group_id))
-    stored = connection.execute("SELECT topic, crc, rows FROM readers ORDER BY topic")
-    topics = (Readers(_unpacked(*each)) for each in stored)
-    tables = [readers.where(readers.are(group_id)).table for readers in topics]
-    return Readers(pa.concat_tables(tables).combine_chunks()) if tables else NOBODY
-
-
-def read_topic(connection: sqlite3.Connection, topic: str) -> Readers:
-    if version_of(connection) == groups_earlier.SCHEMA_VERSION:
-        return groups_earlier.read_readers(connection).about([topic])
-    stored = connection.execute("SELECT topic, crc, rows FROM readers WHERE topic = ?", (topic,))
-    for each in stored:
-        return Readers(_unpacked(*each))
-    return NOBODY
 
 
 def write_readers(connection: sqlite3.Connection, before: Readers, after: Readers) -> None:
@@ -121,3 +127,67 @@ def read_observed(connection: sqlite3.Connection) -> Uptime | None:
     for boot_id, ms in connection.execute("SELECT boot_id, ms FROM observed"):
         return Uptime(boot_id, ms)
     return None
+
+
+EARLIER_SCHEMA = 6
+"""It had a row for each reader and topic. Numbers by partition were packed: their count, the
+partitions, the numbers, and a checksum. Integers were written as the smallest one and what each has
+above it, in as few bytes as the largest difference needs; the partitions as the steps from each to
+the next."""
+
+_CHECKSUM = struct.Struct("<I")
+_COUNT = struct.Struct("<I")
+_FRAME = struct.Struct("<qB")
+"""The smallest of some integers, and the bytes that a difference to it takes."""
+
+
+def _read_earlier(connection: sqlite3.Connection) -> Readers:
+    query = (
+        "SELECT group_id, topic, kind, offsets, absent_since_ms, moved_at_ms, absent_ms, "
+        "seen_at_ms, stale FROM commits"
+    )
+    readers = {}
+    for (
+        group_id,
+        topic,
+        name,
+        offsets,
+        since_ms,
+        moved_at_ms,
+        absent_ms,
+        seen_at_ms,
+        stale,
+    ) in connection.execute(query):
+        kind = GroupKind(name)
+        readers[GroupOnTopic(group_id, topic, kind is GroupKind.EXTERNAL)] = RememberedReader(
+            kind,
+            _unpacked_numbers(offsets),
+            since_ms,
+            _unpacked_numbers(moved_at_ms),
+            absent_ms,
+            seen_at_ms,
+            frozenset(map(int, json.loads(stale))),
+        )
+    return Readers.of(readers)
+
+
+def _unpacked_numbers(packed: bytes) -> dict[int, int]:
+    body, checksum = packed[: -_CHECKSUM.size], packed[-_CHECKSUM.size :]
+    if len(body) < _COUNT.size or _CHECKSUM.pack(zlib.crc32(body)) != checksum:
+        raise ValueError("what is kept by partition has another checksum")
+    (count,) = _COUNT.unpack_from(body)
+    if not count:
+        return {}
+    steps, rest = _unframed(body[_COUNT.size :], count)
+    numbers, _ = _unframed(rest, count)
+    return dict(zip((np.cumsum(steps) + NOWHERE).tolist(), numbers.tolist(), strict=True))
+
+
+def _unframed(framed: bytes, count: int) -> tuple[Integers, bytes]:
+    """So many integers, and what follows them."""
+    least, width = _FRAME.unpack_from(framed)
+    rest = framed[_FRAME.size + count * width :]
+    if not width:
+        return np.full(count, least, np.int64), rest
+    above = np.frombuffer(framed, f"<u{width}", count, _FRAME.size).astype(np.int64)
+    return above + int(least), rest

@@ -30,8 +30,6 @@ MOST_TOPICS = 3
 
 
 def say_groups_only(pattern: str, topics: Sequence[str]) -> str:
-    """A sentence about the groups that don't count on these topics, where only those that match
-    the pattern do."""
     return (
         f"On {say_names(topics, MOST_TOPICS)} only groups that match {printable(pattern)} count "
         "(groups.only): what any other group has not read can be deleted."
@@ -39,7 +37,6 @@ def say_groups_only(pattern: str, topics: Sequence[str]) -> str:
 
 
 def say_compacted(topics: Sequence[str]) -> str:
-    """A sentence about what a number of records means on these compacted topics."""
     are = "is" if len(topics) == 1 else "are"
     return (
         f"{say_names(topics, MOST_TOPICS)} {are} compacted: RECORDS counts offsets there, and as "
@@ -236,7 +233,6 @@ STREAMS_REMEDIES: Mapping[Reason, str] = {
         "(`retentiond groups forget {shell} --topic {topic}`)."
     ),
 }
-"""Remedies for streams groups."""
 
 NEGATIVE_COMMIT_REMEDY = (
     "Group {group} itself has committed that offset: no right is missing. Have it commit where it "
@@ -297,8 +293,7 @@ the audit log and the history. So `with_address` completes the command when the 
 
 
 def with_address(sentence: str, options: str) -> str:
-    """The sentence with the complete `GRANT` command, if it has one. ``options``: the result of
-    `tool_options`."""
+    """Completes a `GRANT` command. ``options``: the result of `tool_options`."""
     command = f"kafka-acls {options} --add --allow-principal User:NAME"
     return sentence.replace(GRANT, command) if options else sentence
 
@@ -311,8 +306,7 @@ END_OF_TRIAL = (
 
 
 def remedy(row: PlanRow, options: str = "") -> str:
-    """What to do about a row of the plan, in whole sentences. ``options``: the result of
-    `tool_options`."""
+    """In whole sentences. ``options``: the result of `tool_options`."""
     if row.dry_run and row.reason is Reason.CONSUMED:
         return END_OF_TRIAL
     group, kind = row.binding_group, row.binding_kind

@@ -18,7 +18,7 @@ from retentiond.history.keeper import HistoryKeeper
 from retentiond.tell.metrics.registry import Exposition
 from retentiond.tell.page.routes import status_page
 from retentiond.tell.report import CycleReport
-from retentiond.tell.web.server import DaemonStatus, application, serve
+from retentiond.tell.web import DaemonStatus, application, serve
 from tests.support import scenes
 from tests.support.builders.histories import settings
 

@@ -30,7 +30,7 @@ from retentiond.state.state import KeptFile, LastComplete
 from retentiond.tell import logs
 from retentiond.tell.metrics.registry import Metrics
 from retentiond.tell.report import CycleReport, figures
-from retentiond.tell.web.server import STUCK_S
+from retentiond.tell.web import STUCK_S
 from tests.support.builders.daemons import Bench, Step, live, settings
 from tests.support.builders.reports import outcome, report, row
 from tests.support.certificates import Authority

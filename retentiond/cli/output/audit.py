@@ -221,7 +221,6 @@ def _style(deletion: DeletionRecord) -> str:
 
 
 GROUP_ROWS = 5_000
-"""How many rows are in memory at a time."""
 
 EXPORT = "--export"
 

@@ -20,8 +20,8 @@ from retentiond.formatting import (
     say_stored,
     shell_argument,
 )
-from retentiond.tell.explain.evidence import COMMITTED
-from retentiond.tell.explain.explanation import Explanation, TopicExplanation
+from retentiond.tell.explained_evidence import COMMITTED
+from retentiond.tell.explanation import Explanation, TopicExplanation
 from retentiond.tell.figures.answers import SimilarPartitions, TopicAnswer, caveats, say_trials
 from retentiond.tell.figures.group_answers import GroupAnswer
 from retentiond.tell.figures.kept_records import KEPT_BY_AGE, KeptRecords
@@ -35,10 +35,8 @@ WHO: tuple[Column[GroupAnswer], ...] = (
 )
 
 MOST_BINDING = 5
-"""Groups that a cell names."""
 
 MOST_EXCLUDED = 5
-"""Groups that a line names."""
 
 
 def show_partition(printer: Printer, report: CycleReport, explained: TopicExplanation) -> None:

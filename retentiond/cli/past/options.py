@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PROGRESS_S = 0.25
-"""How often the bar moves."""
 
 SAFETY = 2
 """The shortest retention is multiplied by this, where nobody says otherwise."""
@@ -200,8 +199,7 @@ def asked_questions(
     in_force: PolicyFor,
     tried: PolicyFor | None = None,
 ) -> tuple[TopicQuestion, ...]:
-    """``tried``: in place of the policy that is in force. Raises `UsageError` where no topic is
-    asked about."""
+    """``tried``: in place of the policy in force. Raises `UsageError` for no topic at all."""
     from retentiond.history.ask.question import questions
 
     topics = {topic for topic in past.topic_ids["topic"].to_pylist() if is_asked(topic)}
@@ -223,7 +221,6 @@ def refuse_unseen(past: Past, asked: Period, changed: Iterable[str]) -> None:
 
 
 MOST_SHOWN = 20
-"""Lines of one kind."""
 
 
 def past_document(past: Past) -> dict[str, Any]:

@@ -127,9 +127,9 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
     path = set_up(context, config, debug)
     if policy is not None and changes:
         raise UsageError("give either --policy or --set: a file of --policy has every setting")
-    from retentiond.history.ask.observed import not_judged, observed_ms
     from retentiond.history.ask.question import tried_policy
     from retentiond.history.ask.replay import Replay
+    from retentiond.history.ask.simulate import not_judged, observed_ms
     from retentiond.history.ask.simulate import simulate as simulated
 
     in_force = load(path)
@@ -246,7 +246,6 @@ FIGURES = (
     "simulated_peak_bytes",
     "simulated_records_deleted",
 )
-"""What JSON has of a topic's simulation, and of all topics together."""
 
 
 def _figures(topic: SimulatedTopic) -> dict[str, int | None]:

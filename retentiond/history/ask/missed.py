@@ -60,8 +60,7 @@ def doubts_of(rows: Iterable[Mapping[str, Any]]) -> list[Doubt]:
 def missed(
     replay: Replay, doubts: Sequence[Doubt], doubtful: DataFrame
 ) -> Mapping[str, list[Missed]]:
-    """The missed records of the topics in doubt, sorted by time, group and partition. ``doubtful``:
-    see `readers_below`."""
+    """Sorted by time, group and partition. ``doubtful``: see `readers_below`."""
     if not doubts:
         return {}
     rows = occurrences(readers_below(replay, doubts, doubtful)).toArrow().to_pylist()
@@ -151,8 +150,7 @@ def occurrences(below: DataFrame) -> DataFrame:
 
 
 def commits_in_force(replay: Replay, doubts: Sequence[Doubt]) -> DataFrame:
-    """The commits of groups that count, at the moments in doubt and some before, as in
-    `retentiond.history.ask.readers.in_force`."""
+    """At the moments in doubt and some before, as in `retentiond.history.ask.readers.in_force`."""
     past, asked = replay.past, asked_by(replay, doubts)
     moments, number = past.timeline.moments, past.timeline.number
     selections = [

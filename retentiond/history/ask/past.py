@@ -57,24 +57,20 @@ class Moment(NamedTuple):
 
 
 class AskedCluster(NamedTuple):
-    """The cluster that the question is about. ``origin``: what names it, as in
-    ``that of --cluster``."""
+    """``origin``: what names the cluster, as in ``that of --cluster``."""
 
     cluster_id: str
     origin: str
 
 
 class Gap(NamedTuple):
-    """A time without entries."""
-
     from_ms: int
     until_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """The entries of a period. ``usual_ms``: the median interval between entries; 0 if there is
-    only one entry."""
+    """``usual_ms``: the median interval between entries; 0 if there is only one."""
 
     moments: tuple[Moment, ...]
     since_ms: int
@@ -113,8 +109,6 @@ class Timeline:
 
 
 class EntrySelection(NamedTuple):
-    """A topic's rows from one entry to another, both included."""
-
     topic: str
     first_entry: int
     last_entry: int
@@ -163,8 +157,7 @@ class Past:
 
 
 def history_at(place: str | Path) -> HistoryTable:
-    """Opens the history. Raises `UsageError` if there is none, and `HistoryUnavailable` if it can't
-    be read."""
+    """Raises `UsageError` if there is none, and `HistoryUnavailable` if it can't be read."""
     try:
         return HistoryTable.open(place)
     except HistoryUnavailable as error:
@@ -254,7 +247,6 @@ def _cluster(
 
 
 def read_entries(rows: pa.Table) -> list[EntryRow]:
-    """The entries in ``rows`` of kind ``cycle``, of one cluster."""
     at_us = rows["at"].cast(pa.int64()).to_pylist()
     return sorted(
         EntryRow(

@@ -49,8 +49,7 @@ class NeedKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LongestNeed:
-    """The reader that came for the oldest records, when, and how old its first record was at
-    most."""
+    """The reader that came for the oldest records, and how old its first record was at most."""
 
     why: NeedKind
     group: str | None = None
@@ -153,7 +152,6 @@ def recommend(
 
 
 RETURN_COLUMNS = ("topic", "log", "order", "start", "kafka_start", "lowest", "place", "cutoff")
-"""The columns that are needed to find returning readers."""
 
 NOBODY_CAME_BACK = LongestNeed(NeedKind.NONE_SEEN)
 
@@ -200,7 +198,6 @@ def never_deletable(past: Past) -> frozenset[str]:
 
 
 def _returns(replay: Replay, doubts: Sequence[Doubt]) -> dict[str, _Return]:
-    """For each topic, the return that needs the longest retention."""
     if not doubts:
         return {}
     starts = replay.starts(asked_by(replay, doubts)).select(*RETURN_COLUMNS).persist()  # used twice

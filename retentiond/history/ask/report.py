@@ -246,7 +246,6 @@ def _keepers(newest: pa.Table, moved: pa.Table) -> tuple[KeepingGroup, ...]:
 
 
 def _unread(newest: pa.Table) -> tuple[str, ...]:
-    """The topics that no group reads."""
     read = {
         row["topic"]
         for row in newest.to_pylist()
@@ -256,8 +255,7 @@ def _unread(newest: pa.Table) -> tuple[str, ...]:
 
 
 def _stopped(newest: pa.Table, moved: pa.Table, timeline: Timeline) -> tuple[StoppedGroup, ...]:
-    """The groups that have stopped. A group that has never moved in this time counts as stopped
-    since its beginning."""
+    """A group that has never moved in this time counts as stopped since its beginning."""
     begin_ms, until_ms = (timeline.moments[at].entry.at_ms for at in (0, -1))
     ends = {(row["topic"], row["partition"]): row["high_watermark"] for row in newest.to_pylist()}
     groups: dict[str, tuple[set[str], int, int | None]] = {}

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from retentiond.history.ask.replay import Replay
 
 POINTS = 120
-"""The greatest number of points of a chart's line."""
 
 
 class TopicSaving(NamedTuple):
@@ -44,8 +43,7 @@ class TopicSaving(NamedTuple):
 
 
 class KeepingGroup(NamedTuple):
-    """The records that a group has yet to read on the partitions that it binds, at the newest
-    entry. ``since_ms``: when a commit of it last moved; None if none has in this time."""
+    """At the newest entry. ``since_ms``: when a commit last moved; None if none has meanwhile."""
 
     group: str
     topic: str
@@ -112,7 +110,6 @@ def full_ms(points: Sequence[tuple[int, float]], at_ms: int) -> int | None:
 
 
 def log_dirs_of(replay: Replay) -> list[tuple[LogDirFilling, list[Point]]]:
-    """Each log directory, and the percent of it that was used."""
     moments = {each.entry.entry: each for each in replay.past.timeline.period}
     columns = ["broker", "log_dir", "total_bytes", "usable_bytes"]
     rows = replay.rows(RowKind.LOG_DIR, columns).orderBy("broker", "log_dir", "entry")

@@ -82,8 +82,7 @@ class Tasks(NamedTuple):
 
 
 def tasks_of(session: SparkSession, master: str) -> Callable[[], Tasks]:
-    """A function that returns how far the session is, for any thread. Spark Connect doesn't tell
-    it."""
+    """For any thread. Spark Connect doesn't tell it."""
     if master.startswith(CONNECT_SCHEME):
         return lambda: Tasks(0, 0)
     stages: dict[int, Tasks] = {}
@@ -152,7 +151,6 @@ def recorded_rows(
 
 
 def table_of(rows: Iterable[Sequence[Any]], schema: pa.Schema) -> pa.Table:
-    """A table of rows whose values are in the order of the schema."""
     columns = list(zip(*rows, strict=True)) or [()] * len(schema)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
     return pa.Table.from_arrays(arrays, schema=schema)

@@ -69,7 +69,6 @@ class GroupAnswer:
 
     @cached_property
     def lags(self) -> Mapping[int, int | None]:
-        """Records that the group has yet to read, by partition; None if that is not known."""
         committed = self.reader.committed
         return {
             partition: None
@@ -80,12 +79,10 @@ class GroupAnswer:
 
     @property
     def lag(self) -> int | None:
-        """The lag over all partitions; None if one is not known."""
         return total(self.lags.values())
 
     @cached_property
     def known_lag(self) -> int | None:
-        """The lag over the partitions where it is known; None if it is known on none."""
         return known_total(self.lags.values())
 
     @property
@@ -103,8 +100,7 @@ class GroupAnswer:
 
 @dataclass(frozen=True)
 class GroupOnTopics:
-    """A group on all topics that it reads or binds. ``topics``: those on which it keeps most come
-    first, then those on which it lags most."""
+    """``topics``: those on which it keeps most come first, then those on which it lags most."""
 
     topics: tuple[tuple[TopicAnswer, GroupAnswer], ...]
 
@@ -126,13 +122,11 @@ class GroupOnTopics:
 
     @property
     def known_lag(self) -> int | None:
-        """The lag over the partitions where it is known; None if it is known on none."""
         return known_total(each.known_lag for each in self.answers)
 
     @property
     def keeps_since_ms(self) -> int | None:
-        """Since when the group has not moved, on the topic where it has kept records longest. None
-        if it keeps none, or if that was not observed."""
+        """On the topic where it has kept records longest; None if that was not observed."""
         since_ms = (each.stands_since_ms for each in self.answers if each.kept_records)
         return min((each for each in since_ms if each is not None), default=None)
 
@@ -140,8 +134,7 @@ class GroupOnTopics:
 def group_on_topics(
     cluster: ClusterAnswer, group_id: str, readers: Mapping[str, TopicReader]
 ) -> GroupOnTopics:
-    """The group on all topics that it reads or binds. ``readers``: the group as a reader, by
-    topic."""
+    """``readers``: the group as a reader, by topic."""
     answers: list[tuple[TopicAnswer, GroupAnswer]] = []
     for topic in cluster.topics:
         reader = readers.get(topic.topic)
@@ -164,8 +157,7 @@ def _keeps_most_first(answer: GroupAnswer) -> tuple[int, int, int, int]:
 
 
 def group_answers(topic: TopicAnswer, readers: Iterable[TopicReader]) -> tuple[GroupAnswer, ...]:
-    """The answers for a topic's groups: those that bind most partitions come first, then those that
-    lag most."""
+    """Those that bind most partitions come first, then those that lag most."""
     ends = {each.row.partition: each.row.high_watermark for each in topic.partitions}
     binds: defaultdict[str | None, list[int]] = defaultdict(list)
     for each in topic.partitions:

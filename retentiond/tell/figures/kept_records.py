@@ -17,7 +17,6 @@ class Stored(NamedTuple):
     remote: int | None = 0
 
     def share(self, records: int, log_records: int) -> Stored:
-        """About what ``records`` of the ``log_records`` take."""
         local, remote = (None if size is None else size * records // log_records for size in self)
         return Stored(local, remote)
 
@@ -59,8 +58,7 @@ KEPT_BY_LIMIT = KeptBecause(Reason.LIMIT_REACHED)
 
 
 class KeptRecords(NamedTuple):
-    """Records that stay for one cause, and about what they take: their share of the bytes of each
-    partition."""
+    """Records that stay for one cause, and their share of the bytes of each partition."""
 
     keeper: KeptBecause
     records: int
@@ -102,7 +100,6 @@ def kept_records(row: PlanRow) -> dict[KeptBecause, int]:
 
 
 def summed_by_keeper(parts: Iterable[KeptRecords]) -> Iterator[KeptRecords]:
-    """One sum for each cause."""
     by_keeper: defaultdict[KeptBecause, list[KeptRecords]] = defaultdict(list)
     for part in parts:
         by_keeper[part.keeper].append(part)

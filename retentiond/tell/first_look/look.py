@@ -29,8 +29,7 @@ from retentiond.tell.report import CycleReport, document
 def first_look(
     settings: ClientSettings, patterns: Sequence[str], consumed_retention_ms: int
 ) -> Config:
-    """The configuration of a first look at a cluster. ``patterns``: valid regular expressions for
-    whole topic names; none means all topics."""
+    """``patterns``: regular expressions for whole topic names; none means all topics."""
     return Config.model_validate(
         {
             "kafka": kafka_section(settings),
@@ -47,8 +46,7 @@ def first_look(
 
 
 def unmanaged_look(config: Config, topics: Iterable[str], consumed_retention_ms: int) -> Config:
-    """The configuration of a look at topics that no entry of ``config`` covers, with the `defaults`
-    of ``config``."""
+    """With the `defaults` of ``config``."""
     return config.looking_at(
         TopicEntry.model_validate({"name": topic, **_looked_with(consumed_retention_ms)})
         for topic in sorted(topics)
@@ -76,7 +74,6 @@ CONSOLE = re.compile("console-consumer-")
 UNITS_MS = (HOUR_MS, MINUTE_MS)
 
 Readers: TypeAlias = Mapping[str, Iterable[str]]
-"""The groups that read each topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +107,6 @@ class FirstLook:
         return why_not(topic) or self.doubt(topic)
 
     def doubt(self, topic: TopicAnswer) -> str | None:
-        """Why the topic may have readers that can't be seen; None if nothing says so."""
         return self.unseen.doubt(topic.topic, self.groups_of(topic))
 
     def groups_of(self, topic: TopicAnswer) -> list[str]:
@@ -214,7 +210,6 @@ DISABLING = {
 
 
 def why_not(topic: TopicAnswer) -> str | None:
-    """Why the topic is not one to begin with; None if nothing speaks against it."""
     if topic.system is not None:
         return topic.system.meaning
     rows = [each.row for each in topic.partitions]

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 
 class KnownSystem(NamedTuple):
-    """A system that owns topics, as the table has it."""
-
     short: str
     meaning: str
     example: str
@@ -148,7 +146,6 @@ class UnseenReaders:
     unlimited: frozenset[str] = frozenset()
 
     def doubt(self, topic: str, readers: Iterable[str]) -> str | None:
-        """Why the topic may have more readers than these; None if nothing says so."""
         if topic in self.unlimited:
             return MAY_REPLAY
         if streams := sorted(self.streams.intersection(readers)):
@@ -160,8 +157,7 @@ NOTHING_UNSEEN = UnseenReaders()
 
 
 def unlimited_topics(topics: Iterable[TopicReading]) -> frozenset[str]:
-    """The topics whose ``retention.ms`` is unlimited, or at least ten years. An unknown one counts
-    as unlimited."""
+    """An unknown ``retention.ms`` counts as unlimited, and so do ten years."""
     return frozenset(
         each.name
         for each in topics
@@ -170,7 +166,6 @@ def unlimited_topics(topics: Iterable[TopicReading]) -> frozenset[str]:
 
 
 def unseen_readers(topics: Iterable[str], groups: Iterable[GroupReading]) -> UnseenReaders:
-    """The signs in the names of all topics and groups of the cluster."""
     names, all_groups = sorted(topics), list(groups)
     return UnseenReaders(
         tuple(_signs_of_systems(names, all_groups)), frozenset(_streams_groups(names, all_groups))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from retentiond.formatting import label, parse_time
+from retentiond.formatting import parse_time
 from retentiond.memory.readers import RememberedReader
 from retentiond.model import PlanRow, Verdict
 from retentiond.tell.figures.answers import PartitionAnswer, SimilarPartitions, TopicAnswer
@@ -22,11 +22,10 @@ from retentiond.tell.figures.group_answers import (
 )
 from retentiond.tell.figures.kept_records import cause
 from retentiond.tell.page.overview import Paged, paged
-from retentiond.tell.page.pictures import BarSegment, bar, mark, records_by_kind
+from retentiond.tell.page.render import BarSegment, address, bar, mark, records_by_kind
 from retentiond.tell.report import CycleReport
 
 RememberedReaders = Mapping[str, RememberedReader]
-"""The remembered groups of a topic, by name."""
 
 BAR = 160.0
 """The width of a partition's bar. The partition with most records fills it."""
@@ -54,8 +53,7 @@ class PartitionFilter:
 
 
 def reasons(topic: TopicAnswer) -> tuple[tuple[SimilarPartitions, ...], int]:
-    """The partitions by reason and by the group that is the cause, the largest sets first; and how
-    many more sets there are."""
+    """By reason and by the group that is the cause; and how many more sets there are."""
     alike = topic.alike(cause)
     return alike[:MOST_REASONS], max(0, len(alike) - MOST_REASONS)
 
@@ -121,17 +119,10 @@ class GroupItem:
 
 
 def find_group(report: CycleReport, name: str) -> str | None:
-    """The group with this name in its address, among the groups that the cycle saw or that bind a
-    partition."""
+    """Among the groups that the cycle saw or that bind a partition."""
     binding = (row.binding_group for row in report.plan.rows)
     known = dict.fromkeys((*report.group_states, *binding))
     return next((each for each in known if each is not None and address(each) == name), None)
-
-
-def address(group_id: str) -> str:
-    """The group's name in an address: shortened, and without characters that an address can't
-    have."""
-    return label(group_id).encode(errors="replace").decode()
 
 
 def group_item(

@@ -22,9 +22,9 @@ from retentiond.tell.figures.answers import (
 )
 from retentiond.tell.figures.kept_records import known_bytes, total_stored
 from retentiond.tell.figures.pressure import say_relief
-from retentiond.tell.page.pictures import BarSegment, bar, records_by_kind
+from retentiond.tell.page.render import BarSegment, bar, records_by_kind
 from retentiond.tell.report import CycleReport
-from retentiond.tell.web.server import DaemonStatus
+from retentiond.tell.web import DaemonStatus
 
 GOOD, INFO, WARN, BAD = "good", "info", "warn", "bad"
 """How much a finding matters."""
@@ -169,7 +169,6 @@ class Order(NamedTuple):
 
     @property
     def word(self) -> str:
-        """As an address names it."""
         return f"-{self.by}" if self.is_descending else self.by
 
 
@@ -240,8 +239,7 @@ class TopicItem:
 
 
 class LogDirItem(NamedTuple):
-    """A log directory. ``until_full_s``: in how many seconds it will be full if the trend goes
-    on; None if it doesn't fill up, or if that is not known yet."""
+    """``until_full_s``: if the trend goes on; None if it doesn't fill up, or is not known."""
 
     log_dir: LogDirCapacity
     is_under_pressure: bool
@@ -253,8 +251,7 @@ class LogDirItem(NamedTuple):
 
 
 class FreedFigures(NamedTuple):
-    """What deletions free. ``freed_bytes``: on the disks of all replicas. ``remote_bytes``: about
-    how much in remote storage. None if not known."""
+    """Bytes on the disks of all replicas, and about those in remote storage; None if not known."""
 
     records: int
     freed_bytes: int | None
@@ -302,8 +299,7 @@ def topic_item(report: CycleReport, topic: TopicAnswer) -> TopicItem:
 
 
 def freed_by(report: CycleReport, partitions: Iterable[PartitionAnswer]) -> FreedFigures:
-    """What the cycle deleted of these partitions, or a dry run or a trial would delete, with the
-    predicted bytes."""
+    """What the cycle deleted, or a dry run or a trial would delete, with the predicted bytes."""
     deleted = [
         each
         for each in partitions
@@ -333,8 +329,7 @@ class Paged(Generic[T]):
 
     @property
     def first(self) -> int:
-        """The number of the page's first row among the matching rows, from 1 on; 0 if there is
-        none."""
+        """Among the matching rows, from 1 on; 0 if there is none."""
         return (self.number - 1) * PAGE_ROWS + 1 if self.found else 0
 
     @property

@@ -33,8 +33,7 @@ DAY_H = 24
 
 
 class ChartText(NamedTuple):
-    """The words of a chart. ``names``: what its lines are, topics or groups. ``nothing``: the words
-    if there are no figures."""
+    """``names``: what its lines are, topics or groups. ``nothing``: said without figures."""
 
     title: str
     names: str
@@ -76,8 +75,7 @@ class RecentChart:
 
 @dataclass(frozen=True, slots=True)
 class RecentHistory:
-    """``notes``: sentences that say what is missing, and why. ``saved``: a sentence about the disk
-    space that was saved."""
+    """``notes``: what is missing, and why. ``saved``: about the disk space that was saved."""
 
     span: TimeRange
     charts: tuple[RecentChart, ...]
@@ -91,8 +89,6 @@ def span_named(word: str | None) -> TimeRange:
 
 
 class RecentCharts:
-    """The charts of all spans. Any thread may ask for them."""
-
     def __init__(self, keeper: HistoryKeeper) -> None:
         self._keeper = keeper
         self._drawn: dict[
@@ -141,7 +137,6 @@ def _notes(keeper: HistoryKeeper, hourly: Hourly | None) -> tuple[str, ...]:
 
 
 def _draw(recent: Recent, span: TimeRange) -> tuple[tuple[RecentChart, ...], str | None]:
-    """The charts, and a sentence about times without an entry."""
     known = sum(not is_unknown for is_unknown in recent.unknown)
     if known < LEAST_KNOWN:
         return (), f"There is nothing to draw yet: of the last {span.name} little is known."

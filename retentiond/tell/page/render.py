@@ -1,12 +1,14 @@
-"""Turns values into escaped HTML, and serves the page's script, style and icon."""
+"""Turns values into escaped HTML, and records that go and stay into bars, as plain geometry for
+inline SVG; serves the page's script, style and icon."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -15,6 +17,7 @@ from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
 from retentiond.formatting import (
+    label,
     printable,
     say_about,
     say_amount,
@@ -27,10 +30,9 @@ from retentiond.formatting import (
     shell_argument,
     shell_word,
 )
-from retentiond.model import Verdict
-from retentiond.tell.figures.answers import caveats, say_trials
-from retentiond.tell.figures.kept_records import cause
-from retentiond.tell.page.details import address
+from retentiond.model import PlanRow, Reason, Verdict
+from retentiond.tell.figures.answers import PartitionAnswer, TopicAnswer, caveats, say_trials
+from retentiond.tell.figures.kept_records import KEPT_BY_AGE, KeptBecause, cause
 from retentiond.tell.reasons import UNSEEN_READERS_NOTE, remedy, short
 
 HERE = Path(__file__).parent
@@ -124,14 +126,17 @@ def with_code(sentences: str) -> Markup:
 
 
 def topic_path(topic: str) -> str:
-    """The path of a topic's page, relative to the site's root, so that it works behind a proxy's
-    prefix."""
+    """Relative to the site's root, so that it works behind a proxy's prefix."""
     return f"topics/{quote(topic, safe='', errors='replace')}"
 
 
+def address(group_id: str) -> str:
+    """The group's name, shortened, without characters that an address can't have."""
+    return label(group_id).encode(errors="replace").decode()
+
+
 def group_path(group_id: str) -> str:
-    """The path of a group's page, relative to the site's root. A browser takes ``.`` and ``..`` for
-    folders, so such a name becomes a parameter."""
+    """A browser takes ``.`` and ``..`` for folders, so such a name becomes a parameter."""
     name = address(group_id)
     if name in ("", ".", ".."):
         return f"groups/?{urlencode({'name': name})}"
@@ -147,12 +152,10 @@ def query(**wanted: object) -> str:
 ASSETS = HERE / "assets"
 
 CACHE_FOR_A_YEAR = "public, max-age=31536000, immutable"
-"""The cache control of an address that names the version."""
 
 
 def asset_paths() -> dict[str, str]:
-    """Addresses of the files that the page loads, relative to the site's root, by names that
-    templates can use, such as `page_css`. They change with the contents."""
+    """By names that templates can use, such as `page_css`. They change with the contents."""
     versions = {
         each.name: hashlib.sha256(each.read_bytes()).hexdigest()[:16] for each in ASSETS.iterdir()
     }
@@ -177,3 +180,59 @@ class Assets(StaticFiles):
         response.headers["cache-control"] = CACHE_FOR_A_YEAR if is_versioned else "no-cache"
         response.headers["x-content-type-options"] = "nosniff"
         return response
+
+
+GO, UNREAD, HELD, YOUNG = "go", "unread", "held", "young"
+"""Kinds of records, in the order of a log: records that go, records that a group has yet to read,
+records that another hold keeps, and records that are too young."""
+
+RECORD_KINDS = (GO, UNREAD, HELD, YOUNG)
+
+LEAST_WIDTH = 0.75
+"""The least width of a segment, in the picture's units, so that a tiny part can still be seen."""
+
+
+class BarSegment(NamedTuple):
+    """A segment of a bar, from ``x`` on, in the picture's units."""
+
+    kind: str
+    x: float
+    width: float
+    records: int
+
+
+def kind_of(keeper: KeptBecause) -> str:
+    if keeper == KEPT_BY_AGE:
+        return YOUNG
+    return UNREAD if keeper.reason is Reason.NOT_CONSUMED else HELD
+
+
+def records_by_kind(answer: PartitionAnswer | TopicAnswer) -> Counter[str]:
+    counts = Counter({GO: answer.records})
+    for kept in answer.kept:
+        counts[kind_of(kept.keeper)] += kept.records
+    return counts
+
+
+def bar(
+    counts: Mapping[str, int], width: float, whole: int | None = None
+) -> tuple[BarSegment, ...]:
+    """``whole``: how many records fill the width; by default, those in ``counts``."""
+    total = max(1, whole if whole is not None else sum(counts.values()))
+    shown = [(kind, counts[kind]) for kind in RECORD_KINDS if counts.get(kind, 0)]
+    widths = [max(LEAST_WIDTH, records / total * width) for _, records in shown]
+    fit = min(1.0, width / sum(widths)) if widths else 1.0
+    segments: list[BarSegment] = []
+    x = 0.0
+    for (kind, records), segment_width in zip(shown, widths, strict=True):
+        segments.append(BarSegment(kind, round(x, 2), round(segment_width * fit, 2), records))
+        x += segment_width * fit
+    return tuple(segments)
+
+
+def mark(row: PlanRow, offset: int | None, width: float, whole: int) -> float | None:
+    """The position of an offset in the row's bar; None if it is outside, or not known."""
+    start, end = row.log_start_offset, row.high_watermark
+    if offset is None or start is None or end is None or not start <= offset <= end:
+        return None
+    return round(min(width, (offset - start) / max(1, whole) * width), 2)

@@ -19,13 +19,13 @@ from starlette.routing import BaseRoute, Mount, Route
 from retentiond.history.hourly import SPANS
 from retentiond.history.keeper import HistoryKeeper
 from retentiond.model import Verdict
-from retentiond.state.audit_figures import deleted_by_day
+from retentiond.state.audit_records import deleted_by_day
 from retentiond.state.groups_lookup import readers_of, topics_read_by
 from retentiond.state.operator_actions import read_pause
 from retentiond.tell.page import details, overview, recent
 from retentiond.tell.page.render import Assets, environment
 from retentiond.tell.report import CycleReport
-from retentiond.tell.web.server import DaemonStatus
+from retentiond.tell.web import DaemonStatus
 
 HEADERS = {
     "content-type": "text/html; charset=utf-8",
@@ -39,7 +39,6 @@ HEADERS = {
 }
 
 DAYS_SHOWN = 7
-"""For how many days a topic's page shows what was deleted."""
 
 MOST_CHARS = 300
 """The greatest length of a filter. Topic names are shorter."""
@@ -48,8 +47,7 @@ MOST_CHARS = 300
 def status_page(
     status: DaemonStatus, now: Callable[[], int], state_dir: Path, keeper: HistoryKeeper
 ) -> list[BaseRoute]:
-    """The routes of the status page. ``now`` returns epoch milliseconds. ``state_dir`` is only
-    read."""
+    """``now`` returns epoch milliseconds. ``state_dir`` is only read."""
     charts = recent.RecentCharts(keeper)
     site = _Site(status, now, state_dir, keeper, charts, environment())
     return [
@@ -164,7 +162,6 @@ def _filter_text(request: Request, key: str) -> str:
 
 
 def _asked_verdict(request: Request) -> Verdict | None:
-    """The verdict of the filter; None, which means any, if there is none or an unknown one."""
     try:
         return Verdict(request.query_params.get("verdict", ""))
     except ValueError:

@@ -18,7 +18,7 @@ from retentiond.memory.remembered import Remembered
 from retentiond.state.operator_actions import Pause, read_pause
 from retentiond.state.state import check_stored, try_state
 from retentiond.state.state_dir import holder_of
-from retentiond.tell.web.listening import bound_socket
+from retentiond.tell.port import bound_socket
 from retentiond.tools.doctor.finding import Finding, Level, ok, problem, warning
 
 

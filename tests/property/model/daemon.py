@@ -37,7 +37,7 @@ from retentiond.state.groups import GroupMemory
 from retentiond.state.operator_actions import Pause, remove_pause, write_pause
 from retentiond.state.state import State, open_state
 from retentiond.tell.figures.group_answers import NO_LAG_READ, LagReport
-from retentiond.tell.lag.margins import LagReader
+from retentiond.tell.figures.margins import LagReader
 from retentiond.tell.report import CycleReport
 from tests.property.model.audited import check_outcomes, open_intents
 from tests.property.model.harm import Judge

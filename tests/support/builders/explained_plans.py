@@ -12,9 +12,9 @@ from retentiond.model import PlanRow, TopicPartition
 from retentiond.snapshot import partitions_of
 from retentiond.state.groups import GroupMemory
 from retentiond.state.groups_lookup import recall
-from retentiond.tell.explain.evidence import ExplainedPlan
-from retentiond.tell.explain.evidence import evidence as gathered
-from retentiond.tell.explain.explanation import Explanation, TopicExplanation, explained
+from retentiond.tell.explained_evidence import ExplainedPlan
+from retentiond.tell.explained_evidence import evidence as gathered
+from retentiond.tell.explanation import Explanation, TopicExplanation, explained
 from tests.support import oracle
 from tests.support.builders.group_memories import cycle, taken
 from tests.support.builders.reports import report

@@ -11,7 +11,7 @@ from retentiond.memory.readers import GroupOnTopic
 from retentiond.model import Failure, TopicPartition
 from retentiond.snapshot import PartitionReading, Snapshot
 from retentiond.tell.figures.group_answers import LagReport
-from retentiond.tell.lag.margins import LagReader
+from retentiond.tell.figures.margins import LagReader
 from tests.support.builders.guard_readings import Commits, Reading, deletions, group, topic
 from tests.support.fakes.log import FakePartition
 

@@ -18,7 +18,7 @@ from retentiond.history.keeper import HistoryKeeper
 from retentiond.tell.metrics.registry import Exposition
 from retentiond.tell.page.routes import status_page
 from retentiond.tell.report import CycleReport
-from retentiond.tell.web.server import DaemonStatus, application
+from retentiond.tell.web import DaemonStatus, application
 from tests.support.builders.histories import settings
 from tests.support.scenes import NOW_MS
 

@@ -71,7 +71,7 @@ def no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class KeptAnswer:
-    """In place of `retentiond.cli.past.options.answered` in a command: what it answers first is its
+    """In place of `retentiond.cli.past.answered` in a command: what it answers first is its
     answer to whoever asks after that, so that one question does for all forms of output."""
 
     def __init__(self) -> None:

@@ -17,10 +17,10 @@ import duckdb
 import pytest
 
 from retentiond.act.approved import Approved, GroupEvidence
+from retentiond.cli import audit as audit_command
 from retentiond.cli.output import audit as output
 from retentiond.cli.output.audit import SCHEMA, export_deletions
 from retentiond.cli.output.printing import csv_cell, print_json, print_json_list
-from retentiond.cli.state import audit as audit_command
 from retentiond.errors import StateError, UsageError
 from retentiond.formatting import rfc3339
 from retentiond.model import GroupKind, Outcome, Plan

@@ -12,8 +12,8 @@ from retentiond.cli.output.explain import show_partition, show_topic
 from retentiond.cli.output.printing import Printer
 from retentiond.disks.broker_disks import NO_DISKS
 from retentiond.disks.pressure import LogDirRelief, PressedLogDir
-from retentiond.tell.explain.evidence import ExplainedPlan
-from retentiond.tell.explain.explanation import explained, explanation_document, topic_document
+from retentiond.tell.explained_evidence import ExplainedPlan
+from retentiond.tell.explanation import explained, explanation_document, topic_document
 from tests.support.builders.explained_plans import alone, evidence, remember, with_bytes
 from tests.support.builders.gather_worlds import HOUR_MS, ORDERS_1, config, entry, healthy
 from tests.support.builders.reports import report

@@ -102,7 +102,7 @@ def test_resume_ends_no_pause_that_it_has_not_read(
 ) -> None:
     command("pause", "one", "--config", config_file)
     monkeypatch.setattr(
-        "retentiond.cli.state.pause.record_action", lambda *_: write_pause(state_dir, Pause("two"))
+        "retentiond.cli.pause.record_action", lambda *_: write_pause(state_dir, Pause("two"))
     )
     done = command("resume", "--config", config_file)
     assert done.code == 2

@@ -23,7 +23,7 @@ from retentiond.disks.predictions import (
 from retentiond.formatting import say_estimate, say_stored
 from retentiond.model import TopicPartition
 from retentiond.snapshot import Snapshot
-from retentiond.tell.explain.explanation import on_disk
+from retentiond.tell.explanation import on_disk
 from retentiond.tell.first_look.look import FirstLook
 from retentiond.tell.report import CycleReport, document
 from tests.support.builders.disk_readings import AT, deletion, reading, tiered

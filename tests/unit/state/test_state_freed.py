@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from retentiond.formatting import DAY_MS
-from retentiond.state.audit_figures import BY_DAY, DeletedInDay, deleted_by_day
+from retentiond.state.audit_records import BY_DAY, DeletedInDay, deleted_by_day
 from retentiond.state.state_dir import connect
 from tests.support.scenes import deleted
 

@@ -9,8 +9,7 @@ import pytest
 
 from retentiond.act.approved import GroupEvidence
 from retentiond.model import GroupKind, Outcome
-from retentiond.state.audit_figures import differences
-from retentiond.state.audit_records import DeletionRecord
+from retentiond.state.audit_records import DeletionRecord, differences
 from tests.support.builders.reports import row
 
 EVIDENCE = (

@@ -16,10 +16,10 @@ from prometheus_client.registry import CollectorRegistry
 
 from retentiond.errors import ConfigError
 from retentiond.model import Outcome
+from retentiond.tell import port
 from retentiond.tell.metrics.registry import Exposition, Metrics
 from retentiond.tell.report import CycleReport
-from retentiond.tell.web import server as web
-from retentiond.tell.web.server import DaemonStatus, Server, application
+from retentiond.tell.web import DaemonStatus, Server, application
 from tests.support.builders.page_visitor import INTERVAL_MS, Visitor
 from tests.support.builders.reports import PLANNED_AT_MS, outcome, report, row, turned_down
 from tests.support.waiting import eventually
@@ -226,7 +226,7 @@ def test_connections_are_bounded_and_the_oldest_make_room(server: Server) -> Non
 def test_a_connection_that_asks_nothing_is_closed(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(web, "REQUEST_S", 0.2)
+    monkeypatch.setattr(port, "REQUEST_S", 0.2)
     with idle(server) as silent:
         assert is_closed(silent)
 

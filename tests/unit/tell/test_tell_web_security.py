@@ -24,9 +24,8 @@ from retentiond.errors import ConfigError
 from retentiond.healthcheck import is_alive
 from retentiond.tell import logs as events
 from retentiond.tell.metrics.registry import Exposition
-from retentiond.tell.web.listening import bound_socket
-from retentiond.tell.web.security import Certificate, Credentials, parse
-from retentiond.tell.web.server import STUCK_S, DaemonStatus, Server, application, serve
+from retentiond.tell.port import Certificate, Credentials, bound_socket, parse
+from retentiond.tell.web import STUCK_S, DaemonStatus, Server, application, serve
 from tests.support.certificates import Authority, Issued, openssl
 
 PATHS = ("/metrics", "/healthz", "/readyz", "/api/plan", "/", "/groups/billing", "/nowhere")

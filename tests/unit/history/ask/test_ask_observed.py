@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from retentiond.history.ask.observed import not_judged, observed_ms
 from retentiond.history.ask.past import history_at, open_past
 from retentiond.history.ask.question import TriedPolicy
+from retentiond.history.ask.simulate import not_judged, observed_ms
 from tests.support.builders.past_clusters import (
     BEGIN,
     HOUR_MS,

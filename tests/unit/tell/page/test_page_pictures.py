@@ -12,7 +12,7 @@ from retentiond.disks.broker_disks import NO_DISKS
 from retentiond.model import Reason
 from retentiond.tell.figures.answers import PartitionAnswer
 from retentiond.tell.page.overview import PAGE_ROWS, paged
-from retentiond.tell.page.pictures import RECORD_KINDS, bar, mark, records_by_kind
+from retentiond.tell.page.render import RECORD_KINDS, bar, mark, records_by_kind
 from tests.support.scenes import partition
 
 COUNTS = st.dictionaries(st.sampled_from(RECORD_KINDS), st.integers(0, 2**63), max_size=4)

@@ -37,8 +37,7 @@ class CommittedPositions:
 
 
 def positions(snapshot: Snapshot) -> CommittedPositions:
-    """The positions of the groups that count for the topic's policy: the current commit if there is
-    one, else the remembered one."""
+    """The current commit if there is one, else the remembered one."""
     commits = snapshot.commits
     offsets = pc.coalesce(commits["offset"], commits["remembered_offset"])
     if offsets.null_count:
@@ -57,7 +56,6 @@ def _group_counts(snapshot: Snapshot, positions: CommittedPositions) -> Booleans
 
 
 NO_GROUP = -1
-"""The position of no group."""
 
 
 def kept_by_one_group(
@@ -88,8 +86,7 @@ def kept_by_one_group(
 def _positions_of_others(
     snapshot: Snapshot, rows: Sequence[PlanRow], positions: CommittedPositions
 ) -> tuple[Integers, Integers]:
-    """For each partition, the smallest position of all groups but the binding one, and how many of
-    them have a position."""
+    """The smallest position of all groups but the binding one, and how many have one."""
     numbers = {group.group_id: number for number, group in enumerate(snapshot.groups)}
     binding = np.fromiter(
         (

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retentiond.snapshot import NOWHERE
-from retentiond.tell.lag.time_stamps import MOST_TIMES_KEPT, SEARCHED_AT_ONCE, KnownTimeStamps
+from retentiond.tell.figures.time_stamps import MOST_TIMES_KEPT, SEARCHED_AT_ONCE, KnownTimeStamps
 
 PARTITIONS = 3
 END = 40

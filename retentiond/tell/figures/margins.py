@@ -23,8 +23,13 @@ from retentiond.memory.readers import GroupOnTopic
 from retentiond.model import Failure, PlanRow
 from retentiond.snapshot import NOWHERE, Integers, Snapshot, TopicReading, partitions_of, topics_of
 from retentiond.tell.figures.group_answers import LagReport
-from retentiond.tell.lag.positions import Booleans, CommittedPositions, kept_by_one_group, positions
-from retentiond.tell.lag.time_stamps import KnownTimeStamps, Times
+from retentiond.tell.figures.positions import (
+    Booleans,
+    CommittedPositions,
+    kept_by_one_group,
+    positions,
+)
+from retentiond.tell.figures.time_stamps import KnownTimeStamps, Times
 
 PRECISION = 1 / 20
 """How far apart the bounds of a margin may be, as a part of the margin."""
@@ -58,7 +63,6 @@ class LagRows:
 
     @property
     def is_gone(self) -> Booleans:
-        """Whether the first unread record is gone: its offset is below the log start offset."""
         return self.offset < self.log_start
 
 
@@ -114,7 +118,6 @@ def lag_rows(snapshot: Snapshot, positions: CommittedPositions) -> LagRows:
 
 
 def _retention_ms(topic: TopicReading) -> float:
-    """The topic's forced retention by age; infinite if it deletes nothing by age."""
     limit = topic.forced_retention_ms
     return np.inf if limit is None or "delete" not in topic.cleanup_policy else limit
 

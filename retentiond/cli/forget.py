@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from retentiond.memory.remembered import Remembered
 
 GroupDocument = Mapping[str, Any]
-"""A group as ``--output json`` gives it."""
 
 GROUP_COLUMNS: tuple[Column[GroupDocument], ...] = (
     Column("GROUP", NAME, lambda document: say_name(document["group"])),
@@ -68,7 +67,6 @@ def group_document(group_id: str, on: Mapping[str, RememberedReader]) -> dict[st
 
 
 MOST_PREVIEWED = 20
-"""Groups that a preview shows; it counts the others."""
 
 
 class NamedKind(StrEnum):
@@ -113,7 +111,6 @@ def forget_vanished(
     *,
     yes: bool,
 ) -> None:
-    """Shows them, asks, and forgets those that are still absent then."""
     from retentiond.state.groups import GroupMemory
     from retentiond.state.groups_lookup import recall
 

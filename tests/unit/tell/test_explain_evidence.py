@@ -10,8 +10,8 @@ from hypothesis import given
 from retentiond.errors import KafkaUnavailable, UsageError
 from retentiond.memory.remembered import NOTHING
 from retentiond.model import Failure
-from retentiond.tell.explain.evidence import Ahead, partitions_at, topic_readers
-from retentiond.tell.explain.evidence import evidence as gathered
+from retentiond.tell.explained_evidence import Ahead, partitions_at, topic_readers
+from retentiond.tell.explained_evidence import evidence as gathered
 from tests.support import oracle
 from tests.support.builders.explained_plans import alone, evidence, only
 from tests.support.builders.gather_worlds import (

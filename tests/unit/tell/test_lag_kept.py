@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from retentiond.config.pattern import Pattern
 from retentiond.memory.readers import GroupOnTopic
 from retentiond.model import PlanRow, Reason, TopicPartition, Verdict
-from retentiond.tell.lag.positions import kept_by_one_group, positions
+from retentiond.tell.figures.positions import kept_by_one_group, positions
 from tests.support.builders.guard_readings import (
     ORDERS_0,
     POLICY,

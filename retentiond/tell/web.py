@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
-import errno
-import resource
-import socket
 import ssl
 import threading
 import time
-from asyncio import Transport
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import structlog
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from retentiond.config.config import Http
 from retentiond.config.no_policy import UnreadableFile
-from retentiond.errors import ConfigError
 from retentiond.formatting import printable
-from retentiond.tell import logs
 from retentiond.tell.metrics.registry import Exposition
+from retentiond.tell.port import BasicAuth, Certificate, ClosingSilent, bind
 from retentiond.tell.report import CycleReport, document
-from retentiond.tell.web.listening import bound_socket
-from retentiond.tell.web.security import BasicAuth, Certificate
 
 READY_INTERVALS = 3
 """The daemon is ready if a cycle with complete evidence began within so many intervals, or within
@@ -42,15 +31,8 @@ STUCK_S = 300.0
 """A cycle without a sign of life for so long is stuck. Every request and every step has a shorter
 deadline of its own; where there is none (a disk, say), the daemon can't help itself."""
 
-REQUEST_S = 10.0
-"""How long a connection may take to send its first request."""
-
 BACKLOG = 32
 """How many connections asyncio accepts at once before it closes any."""
-
-MOST_CONNECTIONS = 100
-"""How many connections may be open. The oldest one makes room for a new one, so that descriptors
-are left for the connections to Kafka."""
 
 
 @dataclass(slots=True)
@@ -86,7 +68,6 @@ class DaemonStatus:
         self._heartbeat = _Heartbeat(self.clock(), at_work)
 
     def stuck(self) -> str | None:
-        """Why no cycle is expected to end any more; None if cycles go on."""
         last = self._heartbeat
         if last is None:
             return None
@@ -173,12 +154,10 @@ def application(
 
 
 class Server:
-    """Serves an application on a thread of its own."""
-
     def __init__(
         self, app: ASGIApp, host: str, port: int, tls: ssl.SSLContext | None = None
     ) -> None:
-        self._socket = _bind(host, port)
+        self._socket = bind(host, port)
         self.port: int = self._socket.getsockname()[1]
         config = uvicorn.Config(
             app,
@@ -186,7 +165,7 @@ class Server:
             access_log=False,
             timeout_graceful_shutdown=1,
             lifespan="off",
-            http=_Protocol,
+            http=ClosingSilent,
             backlog=BACKLOG,
             ws="none",  # basic authentication covers HTTP requests alone
             ssl_context_factory=None if tls is None else lambda *_: tls,
@@ -214,72 +193,3 @@ def serve(app: Starlette, http: Http, is_stuck: Callable[[], object] = lambda: N
     guarded = BasicAuth(app, http.basic_auth, is_stuck) if http.basic_auth else app
     certificate = Certificate(http.tls.certificate, http.tls.key) if http.tls else None
     return Server(guarded, http.host, http.port, certificate.context if certificate else None)
-
-
-def raise_open_files() -> None:
-    """Allows this process as many descriptors as the host allows. A process usually starts with
-    1,024."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(OSError, ValueError):  # then the present limit must do
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-class _Protocol(H11Protocol):
-    """Closes a connection that sends no request. After a response, uvicorn does so itself."""
-
-    def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self.loop.call_later(REQUEST_S, self._close_if_silent)
-
-    def _close_if_silent(self) -> None:
-        if self.cycle is None:
-            self.transport.close()
-
-
-class _Listener(socket.socket):
-    """Keeps at most `MOST_CONNECTIONS` open: the oldest one makes room for a new one."""
-
-    def __init__(self, family: int) -> None:
-        super().__init__(family, socket.SOCK_STREAM)
-        self._accepted: deque[socket.socket] = deque()  # the oldest first
-        self._is_logged = False
-
-    def accept(self) -> tuple[socket.socket, Any]:
-        try:
-            connection, address = super().accept()
-        except OSError as error:
-            if error.errno in (errno.EMFILE, errno.ENFILE):
-                self._make_room(len(self._accepted) - 1)
-                self._log_once(error)
-            raise
-        self._is_logged = False
-        self._accepted.append(connection)
-        self._make_room(MOST_CONNECTIONS)
-        return connection, address
-
-    def _make_room(self, most: int) -> None:
-        still_open = [connection for connection in self._accepted if connection.fileno() >= 0]
-        self._accepted = deque(still_open)
-        while len(self._accepted) > max(0, most):
-            with contextlib.suppress(OSError):  # the client has closed it meanwhile
-                self._accepted.popleft().shutdown(socket.SHUT_RDWR)
-
-    def _log_once(self, error: OSError) -> None:
-        """Logs the error once until a connection is accepted again, because asyncio tries every
-        second."""
-        if not self._is_logged:
-            structlog.get_logger().error(logs.NO_DESCRIPTORS, error=error.strerror)
-        self._is_logged = True
-
-
-def _bind(host: str, port: int) -> socket.socket:
-    """A listening socket. Raises `ConfigError`, mostly because another process has the port."""
-    try:
-        listener = bound_socket(host, port, _Listener)
-    except OSError as error:
-        raise ConfigError(
-            f"{host}:{port} can't be listened on ({error.strerror}); choose another port",
-            path="http.port",
-        ) from error
-    listener.listen(128)
-    return listener

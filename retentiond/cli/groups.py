@@ -8,6 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from retentiond.cli.forget import (
+    GROUP_COLUMNS,
+    NamedKind,
+    by_reader,
+    forget_one,
+    forget_vanished,
+    group_document,
+    group_style,
+)
 from retentiond.cli.options import (
     ConfigPath,
     Confirmed,
@@ -19,15 +28,6 @@ from retentiond.cli.options import (
     set_up,
 )
 from retentiond.cli.output.printing import Printer, next_cycle, print_json, progress
-from retentiond.cli.state.forget import (
-    GROUP_COLUMNS,
-    NamedKind,
-    by_reader,
-    forget_one,
-    forget_vanished,
-    group_document,
-    group_style,
-)
 from retentiond.errors import KafkaUnavailable, RetentiondError, UsageError
 from retentiond.formatting import printable, say_many
 from retentiond.state.operator_actions import action_now, record_action

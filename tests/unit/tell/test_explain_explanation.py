@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from retentiond.model import Reason, Verdict
-from retentiond.tell.explain.explanation import explained
+from retentiond.tell.explanation import explained
 from tests.support.builders.explained_plans import evidence, only, remember
 from tests.support.builders.gather_worlds import HOUR_MS, ORDERS_1, config, entry, healthy
 from tests.support.fakes import FakeCluster, Transaction

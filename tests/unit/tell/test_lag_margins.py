@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from retentiond.errors import KafkaUnavailable
 from retentiond.model import Failure, TopicPartition
-from retentiond.tell.lag.margins import ROUNDS
+from retentiond.tell.figures.margins import ROUNDS
 from tests.support.builders.lag_logs import HOUR_MS, Logs, name
 
 ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)

@@ -1,4 +1,5 @@
-"""Basic authentication and TLS for the whole port, as in Prometheus exporters.
+"""The HTTP port: where it listens, how many connections it keeps, and basic authentication and TLS
+for all of it, as in Prometheus exporters.
 
 A bcrypt hash is slow to check, on purpose. A scrape need not pay for that every time: a keyed
 digest recognises the password that last let a user in.
@@ -11,23 +12,37 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import contextlib
+import errno
 import hmac
 import os
+import resource
 import secrets
+import socket
 import ssl
+from asyncio import Transport
+from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import bcrypt
 import structlog
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from retentiond.errors import ConfigError
 from retentiond.tell import logs
+
+REQUEST_S = 10.0
+"""How long a connection may take to send its first request."""
+
+MOST_CONNECTIONS = 100
+"""How many connections may be open. The oldest one makes room for a new one, so that descriptors
+are left for the connections to Kafka."""
 
 LONGEST_PASSWORD = 72
 """How many bytes of a password bcrypt uses, also when a hash is made."""
@@ -91,7 +106,6 @@ class BasicAuth:
 
 
 def parse(authorization: str) -> Credentials | None:
-    """User and password of an ``Authorization`` header; None if it has none."""
     scheme, _, encoded = authorization.partition(" ")
     if scheme.lower() != "basic":
         return None
@@ -171,3 +185,108 @@ def _why(error: ssl.SSLError) -> str:
         f"expected a certificate and its key, both as PEM and without a pass phrase"
         f" ({(error.reason or 'unreadable').lower().replace('_', ' ')})"
     )
+
+
+S = TypeVar("S", bound=socket.socket)
+
+EVERY_ADDRESS = ("0.0.0.0", "::")
+"""Settings that mean all addresses of this host, IPv4 and IPv6."""
+
+_NO_IPV6 = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.ENOPROTOOPT)
+
+
+def bound_socket(host: str, port: int, make: Callable[[int], S]) -> S:
+    """A socket that is bound to host and port. ``make`` creates one of an address family. Raises
+    OSError.
+
+    A host may have addresses of only one family, and a probe uses the one that its pod has.
+    """
+    if host not in EVERY_ADDRESS:
+        return _bound(host, port, make, socket.AF_INET6 if ":" in host else socket.AF_INET)
+    try:
+        return _bound("::", port, make, socket.AF_INET6)
+    except OSError as error:
+        if error.errno not in _NO_IPV6:
+            raise
+    return _bound("0.0.0.0", port, make, socket.AF_INET)
+
+
+def _bound(host: str, port: int, make: Callable[[int], S], family: int) -> S:
+    with contextlib.ExitStack() as on_failure:
+        listener = make(family)
+        on_failure.callback(listener.close)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(host != "::"))
+        listener.bind((host, port))
+        on_failure.pop_all()
+    return listener
+
+
+def raise_open_files() -> None:
+    """Allows this process as many descriptors as the host allows. A process usually starts with
+    1,024."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):  # then the present limit must do
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+class ClosingSilent(H11Protocol):
+    """Closes a connection that sends no request. After a response, uvicorn does so itself."""
+
+    def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.loop.call_later(REQUEST_S, self._close_if_silent)
+
+    def _close_if_silent(self) -> None:
+        if self.cycle is None:
+            self.transport.close()
+
+
+class _Listener(socket.socket):
+    """Keeps at most `MOST_CONNECTIONS` open: the oldest one makes room for a new one."""
+
+    def __init__(self, family: int) -> None:
+        super().__init__(family, socket.SOCK_STREAM)
+        self._accepted: deque[socket.socket] = deque()  # the oldest first
+        self._is_logged = False
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        try:
+            connection, address = super().accept()
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                self._make_room(len(self._accepted) - 1)
+                self._log_once(error)
+            raise
+        self._is_logged = False
+        self._accepted.append(connection)
+        self._make_room(MOST_CONNECTIONS)
+        return connection, address
+
+    def _make_room(self, most: int) -> None:
+        still_open = [connection for connection in self._accepted if connection.fileno() >= 0]
+        self._accepted = deque(still_open)
+        while len(self._accepted) > max(0, most):
+            with contextlib.suppress(OSError):  # the client has closed it meanwhile
+                self._accepted.popleft().shutdown(socket.SHUT_RDWR)
+
+    def _log_once(self, error: OSError) -> None:
+        """Logs the error once until a connection is accepted again, because asyncio tries every
+        second."""
+        if not self._is_logged:
+            structlog.get_logger().error(logs.NO_DESCRIPTORS, error=error.strerror)
+        self._is_logged = True
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening socket. Raises `ConfigError`, mostly because another process has the port."""
+    try:
+        listener = bound_socket(host, port, _Listener)
+    except OSError as error:
+        raise ConfigError(
+            f"{host}:{port} can't be listened on ({error.strerror}); choose another port",
+            path="http.port",
+        ) from error
+    listener.listen(128)
+    return listener

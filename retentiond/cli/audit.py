@@ -27,8 +27,12 @@ from retentiond.clock import now_ms
 from retentiond.errors import UsageError
 from retentiond.formatting import say_many, say_verb
 from retentiond.model import Outcome
-from retentiond.state.audit_figures import differences
-from retentiond.state.audit_records import DeletionFilter, DeletionRecord, read_deletions
+from retentiond.state.audit_records import (
+    DeletionFilter,
+    DeletionRecord,
+    differences,
+    read_deletions,
+)
 from retentiond.state.operator_actions import actions_in, count_actions
 
 NAMES_FORMAT = "does not go with --export: its FILE names the format"

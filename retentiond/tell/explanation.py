@@ -17,7 +17,7 @@ from retentiond.formatting import rfc3339, say_about, say_bytes
 from retentiond.kafka.interface import TopicConfig
 from retentiond.model import PlanRow, Verdict
 from retentiond.snapshot import PartitionReading, TopicReading
-from retentiond.tell.explain.evidence import Ahead, ExplainedPlan, topic_readers
+from retentiond.tell.explained_evidence import Ahead, ExplainedPlan, topic_readers
 from retentiond.tell.figures.answers import PartitionAnswer, SimilarPartitions, TopicAnswer
 from retentiond.tell.figures.group_answers import GroupAnswer, group_answers
 from retentiond.tell.figures.pressure import say_pressure_on, say_pressure_on_topic
@@ -59,7 +59,6 @@ class TopicExplanation:
 
     @property
     def reasons(self) -> tuple[SimilarPartitions, ...]:
-        """The partitions, grouped by reason, the largest group first."""
         return self.answer.alike(lambda row: row.reason)
 
     def remedy(self, row: PlanRow) -> str:
@@ -69,7 +68,6 @@ class TopicExplanation:
 def explained(
     evidence: ExplainedPlan, topic: str, only: Collection[int] | None = None
 ) -> TopicExplanation:
-    """Explains a topic of the plan, or ``only`` these partitions of it."""
     snapshot = evidence.snapshot
     position, reading = next(
         (at, each) for at, each in enumerate(snapshot.topics) if each.name == topic
@@ -156,7 +154,6 @@ WHEN_IT_IS_FREED = (
 
 
 def on_disk(answer: PartitionAnswer, config: TopicConfig | None) -> Iterator[str]:
-    """Sentences about the partition's size, what its deletion frees and when, and what is stuck."""
     size, frees = answer.size, answer.frees
     if size.local is None:
         yield f"How much it takes on disk is not known{_why_unknown(answer.disk)}."

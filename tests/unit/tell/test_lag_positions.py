@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from retentiond.config import PolicyConflict
 from retentiond.config.pattern import Pattern
-from retentiond.tell.lag.positions import positions
+from retentiond.tell.figures.positions import positions
 from tests.support.builders.guard_readings import (
     CLICKS_0,
     ORDERS_0,

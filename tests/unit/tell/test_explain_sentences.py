@@ -11,8 +11,8 @@ from retentiond.disks.broker_disks import NO_DISKS, DiskReport
 from retentiond.disks.stuck import Stuck, StuckCause
 from retentiond.kafka.interface import TopicConfig
 from retentiond.model import Failure, PlanRow, Reason, TopicPartition
-from retentiond.tell.explain.evidence import Ahead, dated_ahead
-from retentiond.tell.explain.explanation import on_disk, stalled_by
+from retentiond.tell.explained_evidence import Ahead, dated_ahead
+from retentiond.tell.explanation import on_disk, stalled_by
 from retentiond.tell.figures.answers import PartitionAnswer
 from tests.support.builders.explained_plans import evidence, only, remember
 from tests.support.builders.gather_worlds import HOUR_MS, config, entry
