@@ -41,9 +41,9 @@ from retentiond.state.state import LastComplete, State, StoredState, stored_stat
 from retentiond.tell.figures.group_answers import LagReport
 from retentiond.tell.figures.margins import LagReader
 from retentiond.tell.figures.standing import CoverageReader, standing
-from retentiond.tell.first_look.unseen_readers import unseen_readers
 from retentiond.tell.reasons import tool_options
 from retentiond.tell.report import CycleReport, group_states
+from retentiond.tell.unseen_readers import unseen_readers
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -22,7 +23,7 @@ from retentiond.cli.options import (
     refuse,
     set_up,
 )
-from retentiond.cli.output.printing import Printer, print_json_list, while_read
+from retentiond.cli.output.printing import Printer, print_json_list, told, while_read
 from retentiond.clock import now_ms
 from retentiond.errors import UsageError
 from retentiond.formatting import say_many, say_verb
@@ -124,7 +125,7 @@ def audit(  # noqa: PLR0917 - typer hands each option over by its name
     if actions:
         done = (each for each in actions_in(folder) if wanted.has_time(each.at_ms))
         if output is AuditOutput.JSON:
-            print_json_list(map(printed.action_document, done))
+            print_json_list(told(asdict(each)) for each in done)
         else:
             printed.show_actions(done)
         return

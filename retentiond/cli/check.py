@@ -102,7 +102,7 @@ def check(  # noqa: PLR0917 - typer hands each option over by its name
     path = set_up(context, config, debug)
     loaded = load(path, secrets=not no_secrets)
     _refuse_unreadable(loaded)
-    from retentiond.tell.first_look.unseen_readers import risky_entries
+    from retentiond.tell.unseen_readers import risky_entries
 
     warnings = risky_entries(loaded)
     if output is not DifferenceOutput.JSON:

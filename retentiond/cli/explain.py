@@ -62,7 +62,7 @@ def explain(  # noqa: PLR0917 - typer hands each option over by its name
 
     settings, path = None, set_up(context, config, debug, bootstrap_server)
     if bootstrap_server is not None:
-        from retentiond.tell.first_look.look import first_look
+        from retentiond.tell.first_look import first_look
 
         retention_ms = consumed_retention_ms(consumed_retention)
         settings = client_settings(bootstrap_server, command_config)

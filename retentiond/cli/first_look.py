@@ -46,21 +46,21 @@ from retentiond.memory.remembered import readers_by_topic
 from retentiond.snapshot import Snapshot, partitions_of
 from retentiond.state.groups_lookup import recall
 from retentiond.state.state import StoredState
-from retentiond.tell.first_look.look import (
+from retentiond.tell.first_look import (
     FirstLook,
     Readers,
     first_look,
     kafka_section,
     unmanaged_look,
 )
-from retentiond.tell.first_look.starting_config import (
+from retentiond.tell.report import CycleReport
+from retentiond.tell.starting_config import (
     Origin,
     environment_of,
     policy_file,
     starting_config,
 )
-from retentiond.tell.first_look.unseen_readers import unlimited_topics, unseen_readers
-from retentiond.tell.report import CycleReport
+from retentiond.tell.unseen_readers import unlimited_topics, unseen_readers
 
 UNASSIGNED = "unassigned"
 """The owner of a policy file for which nobody has said who it is."""

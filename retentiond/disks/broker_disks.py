@@ -78,11 +78,9 @@ class SpaceHistory:
         until_full: dict[LogDirKey, float] = {}
         known = self._of_the_last_day(now)
         for log_dir in space:
-            points = known.get(log_dir.key, ())
-            if points and now.ms - points[0][0] >= HOUR_MS:
-                taken_per_ms = -trend([*points, (now.ms, log_dir.usable_bytes)])
-                if taken_per_ms > 0:
-                    until_full[log_dir.key] = log_dir.usable_bytes / taken_per_ms / 1000
+            points = [*known.get(log_dir.key, ()), (now.ms, log_dir.usable_bytes)]
+            if (left_ms := ms_until_full(points)) is not None:
+                until_full[log_dir.key] = left_ms / 1000
             if log_dir.is_plausible and not log_dir.usable_bytes:
                 until_full[log_dir.key] = 0.0
         return until_full
@@ -105,6 +103,15 @@ class SpaceHistory:
             if self.boot_id == now.boot_id
             and (recent := [point for point in known if point[0] >= now.ms - DAY_MS])
         }
+
+
+def ms_until_full(points: Sequence[tuple[int, float]]) -> float | None:
+    """None if the disk doesn't fill up, or was seen for less than an hour."""
+    (first_ms, _), (last_ms, usable_bytes) = points[0], points[-1]
+    if last_ms - first_ms < HOUR_MS:
+        return None
+    taken_per_ms = -trend(points)
+    return usable_bytes / taken_per_ms if taken_per_ms > 0 else None
 
 
 def trend(points: Sequence[tuple[int, float]]) -> float:

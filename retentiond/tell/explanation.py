@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from retentiond.config import TopicPolicy
-from retentiond.disks.broker_disks import DiskReport
 from retentiond.disks.pressure import say_log_dir
 from retentiond.formatting import rfc3339, say_about, say_bytes
 from retentiond.kafka.interface import TopicConfig
@@ -156,7 +155,8 @@ WHEN_IT_IS_FREED = (
 def on_disk(answer: PartitionAnswer, config: TopicConfig | None) -> Iterator[str]:
     size, frees = answer.size, answer.frees
     if size.local is None:
-        yield f"How much it takes on disk is not known{_why_unknown(answer.disk)}."
+        why = f": {'; '.join(answer.disk.problems)}" if answer.disk.problems else ""
+        yield f"How much it takes on disk is not known{why}."
     else:
         yield f"It takes {say_bytes(size.local)} on the disks of all replicas."
     if size.remote is None:
@@ -175,10 +175,6 @@ def on_disk(answer: PartitionAnswer, config: TopicConfig | None) -> Iterator[str
         yield "As it stands, nothing is deleted, and nothing is freed."
     for stuck in answer.stuck:
         yield stuck.sentence
-
-
-def _why_unknown(disk: DiskReport) -> str:
-    return f": {'; '.join(disk.problems)}" if disk.problems else ""
 
 
 def _freed_by_deletion(frees_bytes: int | None, config: TopicConfig | None) -> str:

@@ -55,14 +55,10 @@ class CycleReport:
     """A cycle that got as far as a plan.
 
     - ``outcomes``: one for each row that the guard approved; empty after `retentiond plan`.
-    - ``seconds``: by step (gather, decide, guard, delete, record), for the steps that were taken.
-    - ``disk``: what is known of the brokers' disks.
-    - ``lag``: what groups have not read; empty after `retentiond plan`.
+    - ``seconds``: by step, for the steps that were taken.
     - ``tool_options``: the options with which Kafka's own tools reach the cluster, for remedies.
     - ``failure``: the error that ended the cycle after it had deleted already.
-    - ``group_states``: the kind and state of each group.
     - ``unseen``: a sentence for every sign of readers that commit nothing.
-    - ``coverage``: how far the configuration reaches.
     - ``clock_skew_ms``: the host's clock less the cluster's; None if it is not known.
     - ``evidence_ages_s``: the age of each second reading when its last request went out.
     """

@@ -11,9 +11,9 @@ from confluent_kafka import Producer
 from devkit.embedded import EmbeddedKafka
 from retentiond.kafka.interface import OffsetBound
 from retentiond.model import Reason, TopicPartition, Verdict
-from retentiond.tell.first_look.look import FirstLook
-from retentiond.tell.first_look.starting_config import Origin, starting_config
-from retentiond.tell.first_look.unseen_readers import unseen_readers
+from retentiond.tell.first_look import FirstLook
+from retentiond.tell.starting_config import Origin, starting_config
+from retentiond.tell.unseen_readers import unseen_readers
 from tests.contract.real import RealDriver
 from tests.faults.plain_plan import decide
 from tests.support.brokers.cycles import Retentiond, told

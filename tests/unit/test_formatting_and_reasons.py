@@ -34,7 +34,7 @@ from retentiond.history.ask.judge import (
     WITHOUT_POSITIONS,
 )
 from retentiond.model import CAUSED_BY_A_GROUP, VERDICT_OF, GroupKind, Reason, Verdict
-from retentiond.tell.first_look.look import DISABLING
+from retentiond.tell.first_look import DISABLING
 from retentiond.tell.reasons import REASON_TEXTS, remedy, short, tool_options
 from tests.support import oracle
 from tests.support.builders.reports import row

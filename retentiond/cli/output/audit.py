@@ -83,7 +83,9 @@ def show_table(deletions: Iterable[DeletionRecord], *, with_evidence: bool) -> N
         pairs = ((each, group) for each in noted() for group in each.evidence)
         _show_rows(printer, EVIDENCE_COLUMNS, pairs)
     else:
-        _show_rows(printer, COLUMNS, noted(), _style)
+        _show_rows(
+            printer, COLUMNS, noted(), lambda each: STYLES.get(each.outcome or Outcome.UNKNOWN, "")
+        )
     for pattern, topics in only.items():
         printer.say(say_groups_only(pattern, list(topics)))
     printer.say(say_many(count, "deletion"))
@@ -139,16 +141,6 @@ def _show_rows(
             break
         count += len(rows)
     return count
-
-
-def action_document(action: Action) -> dict[str, Any]:
-    return {
-        "at": rfc3339(action.at_ms),
-        "operator": action.operator,
-        "action": action.action,
-        "subject": action.subject,
-        "detail": action.detail,
-    }
 
 
 class AuditField(NamedTuple):
@@ -214,10 +206,6 @@ def _told(deletion: DeletionRecord, time: Callable[[int], Any]) -> dict[str, Any
         }
 
     return values(BEFORE_ROW) | row_document(deletion.row) | values(AFTER_ROW)
-
-
-def _style(deletion: DeletionRecord) -> str:
-    return STYLES.get(deletion.outcome or Outcome.UNKNOWN, "")
 
 
 GROUP_ROWS = 5_000

@@ -22,10 +22,10 @@ from retentiond.model import Verdict
 from retentiond.tell.figures.answers import TopicAnswer
 from retentiond.tell.figures.kept_records import KEPT_BY_AGE, NOTHING_STORED, KeptBecause
 from retentiond.tell.figures.pressure import suggest_pressure
-from retentiond.tell.first_look.look import FirstLook, first_look_document
-from retentiond.tell.first_look.unseen_readers import UnseenReaders
+from retentiond.tell.first_look import FirstLook, first_look_document
 from retentiond.tell.reasons import UNSEEN_READERS_NOTE, short
 from retentiond.tell.report import CycleReport
+from retentiond.tell.unseen_readers import UnseenReaders
 
 MOST_TOPICS = 100
 

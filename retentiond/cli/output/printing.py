@@ -8,19 +8,19 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from textwrap import indent
-from typing import Generic, TextIO, TypeVar
+from typing import Any, Generic, TextIO, TypeVar
 
 from rich.cells import cell_len
 from rich.console import Console
 from rich.segment import Segment
 from rich.table import Table
 
-from retentiond.formatting import printable
+from retentiond.formatting import printable, rfc3339
 
 T = TypeVar("T")
 
@@ -107,6 +107,15 @@ def next_cycle(dry_run: bool) -> str:
 def print_json(document: object) -> None:
     json.dump(document, sys.stdout, indent=2)
     sys.stdout.write("\n")
+
+
+def told(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """A value for JSON, where a time in epoch milliseconds (``at_ms``) is a text (``at``)."""
+    times = {name for name, value in fields.items() if name.endswith("_ms") and value is not None}
+    return {
+        name.removesuffix("_ms"): rfc3339(value) if name in times else value
+        for name, value in fields.items()
+    }
 
 
 def print_json_list(documents: Iterable[object]) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader
 
-from retentiond.cli.output.printing import FIGURE, NAME, WORD, Column, Printer
+from retentiond.cli.output.printing import FIGURE, NAME, WORD, Column, Printer, told
 from retentiond.cli.past.options import past_document, say_bytes_if_known, say_past
 from retentiond.config.disks import MONTH_DAYS, Price
 from retentiond.formatting import (
@@ -79,33 +79,16 @@ def json_text(report: Report, price: Price | None) -> str:
             for each in report.topics
         ],
         "total": _saving(report.total, price),
-        "keepers": [
-            {
-                "group": each.group,
-                "topic": each.topic,
-                "records": each.records,
-                "bytes": each.bytes,
-                "since": _time_or_none(each.since_ms),
-            }
-            for each in report.keepers
-        ],
+        "keepers": [told(each._asdict()) for each in report.keepers],
         "unread_topics": list(report.unread_topics),
-        "stopped_groups": [
-            {
-                "group": each.group,
-                "topics": list(each.topics),
-                "records": each.records,
-                "since": _time_or_none(each.since_ms),
-            }
-            for each in report.stopped
-        ],
+        "stopped_groups": [told(each._asdict()) for each in report.stopped],
         "log_dirs": [
             {
                 "broker": each.broker,
                 "log_dir": each.log_dir,
                 "total_bytes": each.total_bytes,
                 "usable_bytes": each.usable_bytes,
-                "full_at": _time_or_none(each.full_ms),
+                "full_at": None if each.full_ms is None else _time(each.full_ms),
             }
             for each in report.log_dirs
         ],
@@ -132,10 +115,6 @@ def _saving(each: TopicSaving, price: Price | None) -> dict[str, Any]:
         "records_deleted": each.records_deleted,
         "deletions": each.deletions,
     }
-
-
-def _time_or_none(epoch_ms: int | None) -> str | None:
-    return None if epoch_ms is None else _time(epoch_ms)
 
 
 def _time(epoch_ms: int) -> str:

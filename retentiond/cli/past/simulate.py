@@ -22,7 +22,7 @@ from retentiond.cli.options import (
     matching,
     set_up,
 )
-from retentiond.cli.output.printing import FIGURE, NAME, Column, Printer, print_json
+from retentiond.cli.output.printing import FIGURE, NAME, Column, Printer, print_json, told
 from retentiond.cli.past.options import (
     MOST_SHOWN,
     ClusterId,
@@ -178,10 +178,6 @@ class Doubts(NamedTuple):
     least_ms: int
 
 
-def _say_records_missed(topic: SimulatedTopic) -> str:
-    return say_count(sum(each.records for each in topic.missed)) if topic.missed else "-"
-
-
 COLUMNS: tuple[Column[SimulatedTopic], ...] = (
     Column("TOPIC", NAME, lambda each: each.topic),
     Column("RETENTION", FIGURE, lambda each: say_retention(each.retention_ms)),
@@ -200,7 +196,11 @@ COLUMNS: tuple[Column[SimulatedTopic], ...] = (
         lambda each: say_count(each.simulated_records_deleted),
         spare=True,
     ),
-    Column("MISSED", FIGURE, _say_records_missed),
+    Column(
+        "MISSED",
+        FIGURE,
+        lambda each: say_count(sum(lost.records for lost in each.missed)) if each.missed else "-",
+    ),
 )
 
 
@@ -231,7 +231,10 @@ def document(simulation: Simulation, doubts: Doubts = NO_DOUBTS) -> dict[str, An
                 "retention_ms": each.retention_ms,
                 "observed_ms": each.observed_ms,
                 **_figures(each),
-                "missed": [_missed(lost) for lost in each.missed],
+                "missed": [
+                    {name: value for name, value in told(lost._asdict()).items() if name != "topic"}
+                    for lost in each.missed
+                ],
             }
             for each in simulation.topics
         ],
@@ -250,17 +253,6 @@ FIGURES = (
 
 def _figures(topic: SimulatedTopic) -> dict[str, int | None]:
     return {name: getattr(topic, name) for name in FIGURES}
-
-
-def _missed(lost: Missed) -> dict[str, Any]:
-    return {
-        "group": lost.group,
-        "partition": lost.partition,
-        "at": rfc3339(lost.at_ms),
-        "committed_offset": lost.committed_offset,
-        "log_start_offset": lost.log_start_offset,
-        "records": lost.records,
-    }
 
 
 def _say_missed(printer: Printer, losses: Iterable[Missed]) -> None:

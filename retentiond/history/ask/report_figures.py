@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from retentiond.disks.broker_disks import trend
-from retentiond.formatting import DAY_MS, GIB, HOUR_MS
+from retentiond.disks.broker_disks import ms_until_full
+from retentiond.formatting import DAY_MS, GIB
 from retentiond.history.ask.past import Past
 from retentiond.history.schema import RowKind
 
@@ -101,12 +101,11 @@ def full_ms(points: Sequence[tuple[int, float]], at_ms: int) -> int | None:
     """When a disk is full if it goes on like that. ``points``: at which times of the last day how
     many bytes were usable; ``at_ms``: when the last one was seen. One that has been full within the
     points is since then."""
-    (first, _), (elapsed, usable) = points[0], points[-1]
+    elapsed, usable = points[-1]
     if usable <= 0:
         return at_ms - elapsed + next(at for at, free in points if free <= 0)
-    taken_per_ms = -trend(points)
-    fills = taken_per_ms > 0 and elapsed - first >= HOUR_MS
-    return at_ms + int(usable / taken_per_ms) if fills else None
+    left_ms = ms_until_full(points)
+    return None if left_ms is None else at_ms + int(left_ms)
 
 
 def log_dirs_of(replay: Replay) -> list[tuple[LogDirFilling, list[Point]]]:

@@ -32,8 +32,8 @@ from retentiond.tell.figures.kept_records import (
     summed_by_keeper,
     total_stored,
 )
-from retentiond.tell.first_look.unseen_readers import KnownSystem, system_of
 from retentiond.tell.reasons import MOST_TOPICS, say_compacted, say_groups_only, short
+from retentiond.tell.unseen_readers import KnownSystem, system_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,17 +143,15 @@ def group_on_topics(
                 continue
             reader = TopicReader(group_id, None)
         answers.extend((topic, answer) for answer in group_answers(topic, [reader]))
-    answers.sort(key=lambda pair: _keeps_most_first(pair[1]))
-    return GroupOnTopics(tuple(answers))
-
-
-def _keeps_most_first(answer: GroupAnswer) -> tuple[int, int, int, int]:
-    return (
-        -known_bytes(answer.kept),
-        -answer.kept_records,
-        -len(answer.binds),
-        -(answer.known_lag or 0),
+    answers.sort(
+        key=lambda pair: (
+            -known_bytes(pair[1].kept),
+            -pair[1].kept_records,
+            -len(pair[1].binds),
+            -(pair[1].known_lag or 0),
+        )
     )
+    return GroupOnTopics(tuple(answers))
 
 
 def group_answers(topic: TopicAnswer, readers: Iterable[TopicReader]) -> tuple[GroupAnswer, ...]:

@@ -62,18 +62,15 @@ def judge_health(status: DaemonStatus, pause: Pause | None) -> Health:
     """The daemon's health. ``pause``: the present one, not the one that the last cycle found."""
     report = status.report
     main, *notes = _findings(status, report, pause)
+    is_pressed = report is not None and report.disk.relief
+    interval_ms = (is_pressed and status.pressure_interval_ms) or status.interval_ms
     return Health(
         main,
         tuple(notes[:MOST_NOTES]),
         max(0, len(notes) - MOST_NOTES),
         report.plan.planned_at_ms if report else None,
-        _next_ms(status, report) if report and not status.problem else None,
+        report.plan.planned_at_ms + interval_ms if report and not status.problem else None,
     )
-
-
-def _next_ms(status: DaemonStatus, report: CycleReport) -> int:
-    interval_ms = status.pressure_interval_ms if report.disk.relief else None
-    return report.plan.planned_at_ms + (interval_ms or status.interval_ms)
 
 
 def _findings(

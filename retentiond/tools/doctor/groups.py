@@ -20,8 +20,8 @@ from retentiond.gather.topics import EnabledTopic
 from retentiond.kafka.interface import OFFSETS_TOPIC, CoordinatorState
 from retentiond.kafka.remedies import GROUP_REFUSED, TOPIC_REFUSED
 from retentiond.model import Commit, Failure, TopicPartition
-from retentiond.tell.first_look.unseen_readers import MAY_RESTORE, unseen_readers
 from retentiond.tell.reasons import tool_options
+from retentiond.tell.unseen_readers import MAY_RESTORE, unseen_readers
 from retentiond.tools.doctor.finding import (
     Finding,
     Level,

@@ -16,7 +16,7 @@ from retentiond.kafka.interface import AGE_UNKNOWN, NO_SUCH_TOPIC, Kafka, LogRan
 from retentiond.kafka.remedies import TOPIC_REFUSED
 from retentiond.kafka.topics import Operations
 from retentiond.model import Failure, TopicPartition
-from retentiond.tell.first_look.unseen_readers import system_of
+from retentiond.tell.unseen_readers import system_of
 from retentiond.tools.doctor.finding import (
     MOST_NAMED,
     Finding,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from retentiond.config import Config, TopicPolicy, load
-from retentiond.tell.first_look.unseen_readers import KnownSystem, system_of
+from retentiond.tell.unseen_readers import KnownSystem, system_of
 from tests.unit.cli.conftest import Command
 
 PAGE = (Path(__file__).parents[3] / "docs" / "recipes.md").read_text()

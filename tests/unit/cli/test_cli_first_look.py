@@ -23,7 +23,7 @@ from retentiond.kafka.settings.properties import translate
 from retentiond.memory.remembered import NOTHING
 from retentiond.model import GroupKind, PlanRow, Reason
 from retentiond.snapshot import VANISHED, GroupReading, GroupTopic
-from retentiond.tell.first_look.look import FirstLook
+from retentiond.tell.first_look import FirstLook
 from tests.support import oracle
 from tests.support.builders.first_looks import on_disk, rest
 from tests.support.builders.gather_worlds import config as policy

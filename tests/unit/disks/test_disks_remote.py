@@ -24,7 +24,7 @@ from retentiond.formatting import say_estimate, say_stored
 from retentiond.model import TopicPartition
 from retentiond.snapshot import Snapshot
 from retentiond.tell.explanation import on_disk
-from retentiond.tell.first_look.look import FirstLook
+from retentiond.tell.first_look import FirstLook
 from retentiond.tell.report import CycleReport, document
 from tests.support.builders.disk_readings import AT, deletion, reading, tiered
 from tests.support.builders.gather_worlds import config as policy

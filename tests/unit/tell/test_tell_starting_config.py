@@ -17,13 +17,13 @@ from retentiond.disks.broker_disks import DiskReport
 from retentiond.disks.log_dirs import LogDirCapacity
 from retentiond.model import GroupKind, PlanRow, Reason
 from retentiond.snapshot import GroupReading
-from retentiond.tell.first_look.look import FirstLook
-from retentiond.tell.first_look.starting_config import (
+from retentiond.tell.first_look import FirstLook
+from retentiond.tell.starting_config import (
     Origin,
     policy_file,
     starting_config,
 )
-from retentiond.tell.first_look.unseen_readers import unseen_readers
+from retentiond.tell.unseen_readers import unseen_readers
 from tests.support.builders.first_looks import on_disk, rest
 from tests.support.builders.reports import report, row
 

@@ -9,7 +9,7 @@ import pytest
 
 from retentiond.model import GroupKind
 from retentiond.snapshot import VANISHED, GroupReading
-from retentiond.tell.first_look.unseen_readers import (
+from retentiond.tell.unseen_readers import (
     NOTHING_UNSEEN,
     UNLIMITED_MS,
     system_of,

@@ -26,7 +26,7 @@ from retentiond.formatting import (
 from retentiond.kafka.settings.logins import CLIENT_SECRET
 from retentiond.tell.figures.answers import TopicAnswer
 from retentiond.tell.figures.pressure import suggest_pressure
-from retentiond.tell.first_look.look import FirstLook, why_not
+from retentiond.tell.first_look import FirstLook, why_not
 from retentiond.tell.reasons import UNSEEN_READERS_NOTE
 
 SECRETS = ("sasl.password", "ssl.key.password", CLIENT_SECRET)

@@ -7,9 +7,8 @@ nothing about these reads. A name proves nothing, so it never enables anything: 
 enable a topic that matches, and `doctor` names it. The table of these names is
 `well_known_topics.toml`, whose comments say where they come from.
 
-Of the topics of others, which such a system reads too, all that can be seen is that the system uses
-the cluster. A topic with unlimited retention is another sign: somebody may read it from the
-beginning.
+Of others' topics, all that can be seen is that such a system uses the cluster. Unlimited retention
+is another sign: somebody may read the topic from the beginning.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ from retentiond.kafka.settings.properties import PROPERTIES, ClientSettings
 from retentiond.model import Reason
 from retentiond.tell.figures.answers import TopicAnswer
 from retentiond.tell.figures.kept_records import KeptRecords
-from retentiond.tell.first_look.unseen_readers import NOTHING_UNSEEN, UnseenReaders
 from retentiond.tell.report import CycleReport, document
+from retentiond.tell.unseen_readers import NOTHING_UNSEEN, UnseenReaders
 
 
 def first_look(
