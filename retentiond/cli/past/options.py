@@ -1,7 +1,4 @@
-"""What the commands about recorded history share.
-
-Their options, how they come to the past, and how they say which part of it they know.
-"""
+"""What the commands about recorded history share."""
 
 from __future__ import annotations
 

@@ -179,9 +179,7 @@ def group_answers(topic: TopicAnswer, readers: Iterable[TopicReader]) -> tuple[G
 
 @dataclass(frozen=True, slots=True)
 class LagReport:
-    """What a cycle finds out about the groups' lag in addition to its plan.
-
-    ``kept``: how many records a group alone keeps. ``margins``: seconds until Kafka's forced
+    """``kept``: how many records a group alone keeps. ``margins``: seconds until Kafka's forced
     retention reaches records that a group has not read. ``problem``: why some figures may be
     missing.
     """

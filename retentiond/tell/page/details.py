@@ -1,8 +1,4 @@
-"""What the pages of one topic and of one group show.
-
-The page of a topic shows why its records go or stay, which groups read it, and its partitions. The
-page of a group shows which partitions it binds, how many records it keeps, and since when.
-"""
+"""What the pages of one topic and of one group show."""
 
 from __future__ import annotations
 

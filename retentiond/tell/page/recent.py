@@ -1,7 +1,6 @@
 """The last days of the history as charts: disk by topic, deleted records, lag of binding groups.
 
-`retentiond.history.hourly` reads the figures. A chart is drawn again only if its figures have
-changed since.
+A chart is drawn again only if its figures have changed since.
 """
 
 from __future__ import annotations
