@@ -37,6 +37,18 @@ def _refused(message: str) -> PydanticCustomError:
     return PydanticCustomError("refused", "{message}", {"message": message})
 
 
+_SENTENCES = {  # pydantic's own kinds of error
+    "missing": "this field is missing",
+    "model_type": "expected an object",
+    "list_type": "expected a list",
+    "string_type": "expected a string",
+    "string_too_short": "expected the name of a topic",
+    "int_type": "expected a whole number",
+    "greater_than_equal": "expected {ge} or more",
+    "less_than_equal": "expected {le} or less",
+}
+
+
 def _of_users(topic: str) -> str:
     if topic in INTERNAL_TOPICS:
         raise _refused(f"{topic} is Kafka's own: its records are never deleted")
@@ -79,7 +91,7 @@ def read_offsets_file(path: Path) -> OffsetsFile:
         document = _Document.model_validate(value)
     except ValidationError as error:
         first = error.errors()[0]
-        said = "expected an object" if first["type"] == "model_type" else first["msg"]
+        said = _SENTENCES.get(first["type"], first["msg"]).format(**first.get("ctx", {}))
         raise ConfigError(said, path=_dotted(first["loc"]), file=str(path)) from error
     except UnicodeDecodeError as error:
         raise ConfigError("expected JSON in UTF-8", file=str(path)) from error

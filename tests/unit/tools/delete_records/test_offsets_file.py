@@ -70,8 +70,6 @@ def test_unknown_fields_are_a_warning_each(tmp_path: Path) -> None:
     )
 
 
-TOO_LARGE = "should be less than or equal to"
-
 MALFORMED = [
     ("", "not JSON"),
     ("{", "not JSON"),
@@ -85,7 +83,7 @@ MALFORMED = [
     (of() + of(), "Extra data"),
     ("[]", "offsets.json: expected an object"),
     ("null", "offsets.json: expected an object"),
-    ("{}", "partitions: Field required"),
+    ("{}", "partitions: this field is missing"),
     ('{"version": 1, "version": 1, "partitions": []}', 'the key "version" stands twice'),
     ('{"partitions": [], "partitions": []}', 'the key "partitions" stands twice'),
     (
@@ -93,38 +91,35 @@ MALFORMED = [
         'the key "offset" stands twice',
     ),
     ('{"partitions": [], "note": [{"a": 1, "a": 1}]}', 'the key "a" stands twice'),
-    (of(version=2), f"version: Input {TOO_LARGE} 1"),
-    (of(version=0), "version: Input should be greater than or equal to 1"),
-    *(
-        (of(version=wrong), "version: Input should be a valid integer")
-        for wrong in ("1", 1.0, True, None)
-    ),
-    (of(partitions={}), "partitions: Input should be a valid list"),
-    (of(partitions=None), "partitions: Input should be a valid list"),
+    (of(version=2), "version: expected 1 or less"),
+    (of(version=0), "version: expected 1 or more"),
+    *((of(version=wrong), "version: expected a whole number") for wrong in ("1", 1.0, True, None)),
+    (of(partitions={}), "partitions: expected a list"),
+    (of(partitions=None), "partitions: expected a list"),
     (of(GOOD, 7), "partitions[1]: expected an object"),
     (of(GOOD, []), "partitions[1]: expected an object"),
-    (of(without("topic")), "partitions[0].topic: Field required"),
-    (of(without("partition")), "partitions[0].partition: Field required"),
-    (of(GOOD, without("offset")), "partitions[1].offset: Field required"),
-    (of(entry(topic=None)), "partitions[0].topic: Input should be a valid string"),
-    (of(entry(topic=5)), "partitions[0].topic: Input should be a valid string"),
-    (of(entry(topic="")), "partitions[0].topic: String should have at least 1 character"),
+    (of(without("topic")), "partitions[0].topic: this field is missing"),
+    (of(without("partition")), "partitions[0].partition: this field is missing"),
+    (of(GOOD, without("offset")), "partitions[1].offset: this field is missing"),
+    (of(entry(topic=None)), "partitions[0].topic: expected a string"),
+    (of(entry(topic=5)), "partitions[0].topic: expected a string"),
+    (of(entry(topic="")), "partitions[0].topic: expected the name of a topic"),
     (of(entry(topic="__consumer_offsets")), "partitions[0].topic: __consumer_offsets is Kafka's"),
     (of(entry(topic="__transaction_state")), "partitions[0].topic: __transaction_state is"),
     (of(entry(topic="__share_group_state")), "partitions[0].topic: __share_group_state is"),
     *(
-        (of(entry(**{field: wrong})), f"partitions[0].{field}: Input should be a valid integer")
+        (of(entry(**{field: wrong})), f"partitions[0].{field}: expected a whole number")
         for field in ("partition", "offset")
         for wrong in ("42", True, False, 1.0, 1e3, None)
     ),
     (
         of(entry(partition=-1)),
-        "partitions[0].partition: Input should be greater than or equal to 0",
+        "partitions[0].partition: expected 0 or more",
     ),
-    (of(entry(partition=2**31)), f"partitions[0].partition: Input {TOO_LARGE} 2147483647"),
-    (of(entry(offset=-2)), "partitions[0].offset: Input should be greater than or equal to -1"),
-    (of(entry(offset=2**63)), f"partitions[0].offset: Input {TOO_LARGE} 9223372036854775807"),
-    (of(entry(offset=10**30)), f"partitions[0].offset: Input {TOO_LARGE} 9223372036854775807"),
+    (of(entry(partition=2**31)), "partitions[0].partition: expected 2147483647 or less"),
+    (of(entry(offset=-2)), "partitions[0].offset: expected -1 or more"),
+    (of(entry(offset=2**63)), "partitions[0].offset: expected 9223372036854775807 or less"),
+    (of(entry(offset=10**30)), "partitions[0].offset: expected 9223372036854775807 or less"),
     (
         of(GOOD, entry(topic="b"), entry(offset=1)),
         "partitions: entry [2] is about the same partition as entry [0]",
