@@ -38,9 +38,10 @@ from retentiond.snapshot import Snapshot
 from retentiond.spark.session import SparkSessions
 from retentiond.state.audit_records import cycle_record
 from retentiond.state.state import LastComplete, State, StoredState, stored_state_of
+from retentiond.tell.figures.coverage import CoverageReader
 from retentiond.tell.figures.group_answers import LagReport
 from retentiond.tell.figures.margins import LagReader
-from retentiond.tell.figures.standing import CoverageReader, standing
+from retentiond.tell.figures.standing import standing
 from retentiond.tell.reasons import tool_options
 from retentiond.tell.report import CycleReport, group_states
 from retentiond.tell.unseen_readers import unseen_readers

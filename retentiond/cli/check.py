@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from retentiond.config.policy import PolicyEntry
 
 MOST_NAMED = 3
+"""How many entries a sentence names."""
 
 _MARKDOWN = re.compile(r"[\\`*<|~]|(?<!\w)_|_(?!\w)|(?<=\])\(")
 """Characters that Markdown does not show as they are. It shows an underscore within a word."""

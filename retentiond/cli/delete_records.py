@@ -252,6 +252,7 @@ def lines(items: Sequence[Item]) -> Iterator[str]:
 
 
 def summary(items: Sequence[Item], *, dry_run: bool) -> str:
+    """How many partitions of each kind; in a dry run also how many records."""
     failed = sum(item.has_failed for item in items)
     left_out = sum(item.target is None and not item.has_failed for item in items)
     rest = f"{failed:,} failed, {left_out:,} left out"

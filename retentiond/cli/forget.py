@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from retentiond.memory.remembered import Remembered
 
 GroupDocument = Mapping[str, Any]
+"""A group as ``--output json`` gives it."""
 
 GROUP_COLUMNS: tuple[Column[GroupDocument], ...] = (
     Column("GROUP", NAME, lambda document: say_name(document["group"])),
@@ -67,6 +68,7 @@ def group_document(group_id: str, on: Mapping[str, RememberedReader]) -> dict[st
 
 
 MOST_PREVIEWED = 20
+"""Groups that a preview shows; it counts the others."""
 
 
 class NamedKind(StrEnum):
@@ -111,6 +113,7 @@ def forget_vanished(
     *,
     yes: bool,
 ) -> None:
+    """Shows them, asks, and forgets those that are still absent then."""
     from retentiond.state.groups import GroupMemory
     from retentiond.state.groups_lookup import recall
 

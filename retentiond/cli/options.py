@@ -32,6 +32,7 @@ DEFAULT_CONFIG = Path("retentiond.yaml")
 CONFIG_VARIABLE = "RETENTIOND_CONFIG"
 
 SOMETHING_FOUND = 3
+"""The exit code with ``--exit-code`` where there is what the command looks for."""
 
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as a shell has it."""

@@ -92,7 +92,7 @@ def backup(
     Example: retentiond backup /backup/2026-11-25
     """
     state_dir = load(set_up(context, config, debug)).state_dir
-    from retentiond.state.state import back_up
+    from retentiond.state.backup import back_up
 
     names = back_up(state_dir, folder)
     Printer().say(f"{folder} has {', '.join(names)} of {state_dir}.")

@@ -63,6 +63,7 @@ class PartitionOffsets(NamedTuple):
 
 
 def offsets_of(snapshot: Snapshot) -> Mapping[TopicPartition, PartitionOffsets]:
+    """The partitions whose topic id and offsets are all known."""
     offsets: dict[TopicPartition, PartitionOffsets] = {}
     for at, partition in zip(partitions_of(snapshot), snapshot.partitions, strict=True):
         topic_id = snapshot.topics[partition.topic].topic_id
@@ -91,6 +92,7 @@ class FreedProgress:
 
     @property
     def awaited_bytes(self) -> dict[ReplicaKey, int]:
+        """What each replica's broker has yet to free."""
         awaited_bytes: defaultdict[ReplicaKey, int] = defaultdict(int)
         for pending in self.awaited:
             if pending.freed_bytes is None:

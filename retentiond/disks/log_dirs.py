@@ -116,6 +116,7 @@ def no_disk_reading(failure: Failure) -> DiskReading:
 
 
 def disk_reading(found: LogDirs, partitions: Collection[TopicPartition]) -> DiskReading:
+    """The folders of these partitions, and all orphans."""
     wanted = set(partitions)
     folders: defaultdict[TopicPartition, list[ReplicaFolder]] = defaultdict(list)
     orphans: list[Orphans] = []

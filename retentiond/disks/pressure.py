@@ -170,6 +170,7 @@ def pressure(
 def bytes_by_log_dir(
     predictions: Predictions, partitions: Iterable[TopicPartition]
 ) -> dict[LogDirKey, int]:
+    """The bytes that the predicted deletions of these partitions free in each log directory."""
     freed: defaultdict[LogDirKey, int] = defaultdict(int)
     for at in partitions:
         for replica, predicted_bytes in predictions.get(at, {}).items():
@@ -180,6 +181,7 @@ def bytes_by_log_dir(
 def bytes_by_disk(
     log_dirs: Iterable[PressedLogDir], by_log_dir: Mapping[LogDirKey, int]
 ) -> dict[LogDirKey, int]:
+    """By `PressedLogDir.disk_key`, the bytes in the directories under pressure on that disk."""
     on_disk: defaultdict[LogDirKey, int] = defaultdict(int)
     for log_dir in log_dirs:
         on_disk[log_dir.disk_key] += by_log_dir.get(log_dir.key, 0)

@@ -210,6 +210,8 @@ class FolderHistory:
 
 
 class LogStart(NamedTuple):
+    """``since``: since when it has not moved."""
+
     offset: int
     since: ReadingTime
 

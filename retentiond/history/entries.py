@@ -38,6 +38,7 @@ NO_OFFSET = -1
 """An offset that is missing or not known."""
 
 NO_COMMIT = np.iinfo(np.int64).min
+"""No commit at all."""
 
 REPLACED = -2
 """``REPLACED - offset``: a commit at this offset whose records may have been replaced since the
@@ -63,6 +64,8 @@ Columns: TypeAlias = Mapping[str, Any]
 
 
 class Deletion(NamedTuple):
+    """A deletion that was requested, with the columns of its row."""
+
     topic: str
     partition: int
     cycle_id: str
@@ -151,6 +154,7 @@ def _readers(snapshot: Snapshot) -> frozenset[tuple[str, str]]:
 
 
 def _pairs(snapshot: Snapshot, commits: pa.Table, topics: int) -> Integers:
+    """The pairs of group and topic of the commits. ``topics``: their number."""
     groups = commits["group_id"].to_numpy().astype(np.int64)
     return distinct(groups * topics + topics_of(snapshot)[commits["partition_id"].to_numpy()])
 

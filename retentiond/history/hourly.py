@@ -26,6 +26,7 @@ from retentiond.model import Outcome, Reason
 MOST_DAYS = 31
 
 WAIT_S = 2.0
+"""How long a page waits for entries that nobody has read yet."""
 
 FOREVER = -1
 """Stands for an unlimited time that Kafka itself would have kept deleted records."""

@@ -71,6 +71,8 @@ class _WrittenEntry:
 
 @dataclass(frozen=True, slots=True)
 class _WaitingCycle:
+    """The last cycle, and when it began, in uptime."""
+
     seen: FinishedCycle
     at_ms: int
 
@@ -245,6 +247,7 @@ class HistoryKeeper:
                 self._deletions.popleft()
 
     def _continued(self, table: HistoryTable, cluster_id: str, day: str) -> _WrittenEntry | None:
+        """The entry that the next one continues; None if the next one has to be whole."""
         last = self._last
         now = (table.place, cluster_id, day)
         if last is None or (last.place, last.cluster_id, last.day) != now:

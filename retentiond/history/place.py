@@ -70,6 +70,7 @@ def panics_raised() -> Iterator[None]:
 
 @contextmanager
 def errors_explained(place: str) -> Iterator[None]:
+    """Turns errors of the store and of files into `HistoryUnavailable`."""
     try:
         with panics_raised():
             yield

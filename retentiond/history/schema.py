@@ -154,6 +154,7 @@ WRITER = WriterProperties(
     },
     default_column_properties=ColumnProperties(dictionary_enabled=True, statistics_enabled="CHUNK"),
 )
+"""How an entry is written."""
 
 PACKED = {
     "compression": "zstd",

@@ -113,6 +113,7 @@ class HistoryTable:
             self._table.update_incremental()
 
     def last_entry(self, cluster_id: str) -> int:
+        """The number of the cluster's last entry; 0 if it has none."""
         with errors_explained(self.place):
             return self._table.transaction_version(cluster_id) or 0
 
@@ -143,6 +144,7 @@ class HistoryTable:
 
     @property
     def damage(self) -> str | None:
+        """A sentence about what is left out, or None."""
         if not self.damaged:
             return None
         (path, why), more = next(iter(self.damaged.items())), len(self.damaged) - 1
@@ -377,4 +379,5 @@ def _naming_entry(cluster_id: str, entry: int) -> CommitProperties:
 
 
 def quoted(text: str) -> str:
+    """The text as a value in SQL."""
     return "'" + text.replace("'", "''") + "'"

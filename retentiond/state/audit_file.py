@@ -32,6 +32,7 @@ SQL_TYPES = {
 }
 
 AUDITED = tuple(field for field in ROW_FIELDS if field.said.audit is not None)
+"""The fields of a plan's row that the log keeps."""
 
 _ROW_COLUMNS = "".join(
     f"    {name} {SQL_TYPES[said.type.storage]} {said.audit},\n" for name, said in AUDITED

@@ -97,6 +97,7 @@ def prune_step(
 
 
 def _pages(connection: sqlite3.Connection) -> tuple[int, int, int]:
+    """How many pages the file has, how many of them are free, and the size of a page."""
     ((pages,),) = connection.execute("PRAGMA page_count").fetchall()
     ((free,),) = connection.execute("PRAGMA freelist_count").fetchall()
     ((page_bytes,),) = connection.execute("PRAGMA page_size").fetchall()

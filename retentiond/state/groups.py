@@ -190,6 +190,7 @@ class GroupMemory:
         return forgotten
 
     def accept_losses(self) -> tuple[str, ...]:
+        """Returns the sentences about the losses."""
         with _errors_translated(self._path), self._transaction():
             rows = self._connection.execute("DELETE FROM losses RETURNING sentence").fetchall()
         return tuple(sentence for (sentence,) in rows)

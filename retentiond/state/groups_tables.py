@@ -34,6 +34,8 @@ def read_all(connection: sqlite3.Connection) -> Remembered:
 
 
 def read_readers(connection: sqlite3.Connection) -> Readers:
+    """Raises `sqlite3.Error`, and `ValueError` or `TypeError` for what retentiond has not
+    written."""
     return _joined(_stored(connection))
 
 

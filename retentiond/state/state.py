@@ -9,9 +9,6 @@ understood counts as none.
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -26,15 +23,12 @@ from retentiond.disks.freed import PendingFree
 from retentiond.disks.log_dirs import LogDirKey
 from retentiond.disks.recent import RecentDisks
 from retentiond.disks.stuck import Stuck
-from retentiond.errors import StateError, UsageError
-from retentiond.formatting import rfc3339
+from retentiond.errors import StateError
 from retentiond.memory.remembered import NOTHING, Remembered
 from retentiond.model import Reason, TopicPartition
 from retentiond.state.audit import Audit
 from retentiond.state.audit_file import AUDIT_NAME, opened_for_reading
 from retentiond.state.groups import GroupMemory
-from retentiond.state.groups_file import NAME as GROUPS_NAME
-from retentiond.state.groups_file import loss_of_missing
 from retentiond.state.groups_lookup import check_version_in, recall
 from retentiond.state.operator_actions import (
     Pause,
@@ -43,7 +37,7 @@ from retentiond.state.operator_actions import (
     record_action,
     write_pause,
 )
-from retentiond.state.state_dir import atomic_write, connect, not_writable, state_lock, sync
+from retentiond.state.state_dir import atomic_write, not_writable, state_lock
 
 KEPT_NAME = "cycle.json"
 
@@ -109,6 +103,8 @@ def read_kept(state_dir: Path) -> Kept:
 
 
 class KeptFile:
+    """What is kept, for the one process that may write it."""
+
     def __init__(self, state_dir: Path) -> None:
         self._path = state_dir / KEPT_NAME
         self.kept = read_kept(state_dir)
@@ -190,51 +186,5 @@ def read_stored_state(state_dir: Path) -> StoredState:
 
 
 def stored_state_of(state: State) -> StoredState:
+    """For the process that writes it."""
     return StoredState(state.memory.recall(), state.pause(), state.kept_file.kept)
-
-
-def back_up(state_dir: Path, to: Path) -> tuple[str, ...]:
-    """Copies the files that must not be lost to a new folder, all or none, while a daemon works on
-    them. Returns their names.
-
-    SQLite copies each database as of one moment, without holding up the daemon. The audit log is
-    copied first, so that the copied memory of readers is never older than a deletion in the copied
-    log. The copy is paused: groups that appeared after the backup are unknown to it.
-
-
-    Raises `UsageError` if ``to`` exists, and `StateError` if there is nothing to copy or a file
-    can't be copied."""
-    if to.exists():
-        raise UsageError(f"{to} already exists; give a new folder, such as {to}-2")
-    names = tuple(name for name in (AUDIT_NAME, GROUPS_NAME) if (state_dir / name).exists())
-    if not names:
-        raise StateError(f"there is nothing to back up in {state_dir}: no cycle has written it yet")
-    groups = state_dir / GROUPS_NAME
-    if GROUPS_NAME not in names and (loss := loss_of_missing(groups)) is not None:
-        raise StateError(loss)
-    unfinished = to.with_name(f".{to.name}.{os.getpid()}")
-    try:
-        unfinished.mkdir(mode=0o700, parents=True)
-        for name in names:
-            _copy(state_dir / name, unfinished / name)
-        action = action_now("pause", None, "")
-        at = rfc3339(action.at_ms)
-        reason = f"restored from the backup of {at}, look before you resume"
-        write_pause(unfinished, Pause(reason, at, action.operator))
-        for copy in unfinished.iterdir():
-            copy.chmod(0o600)
-        sync(unfinished)
-        unfinished.rename(to)
-        sync(to.parent)
-    except (OSError, sqlite3.Error) as error:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        raise StateError(f"{state_dir} can't be copied to {to}: {error}") from error
-    return (*names, "paused")
-
-
-def _copy(source: Path, target: Path) -> None:
-    os.close(os.open(target, os.O_CREAT | os.O_EXCL, 0o600))
-    with closing(connect(source, read_only=True)) as reader, closing(connect(target)) as copy:
-        reader.backup(copy)
-        if (problems := copy.execute("PRAGMA quick_check").fetchall()) != [("ok",)]:
-            raise sqlite3.DatabaseError(f"{source} is damaged: {problems[0][0]}")

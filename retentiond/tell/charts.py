@@ -29,6 +29,7 @@ PALETTE = (
 """The last one is for all others. The status page has its own, by the classes ``colour-0`` …"""
 
 MOST_STEPS = 5
+"""How many steps an axis has."""
 
 TIME_STEPS_MS = (
     *(seconds * 1000 for seconds in (1, 5, 15, 30)),
@@ -139,6 +140,8 @@ def sum_of_known(values: Iterable[float | None]) -> float | None:
 
 
 class _Drawing:
+    """A chart in a look: where its points lie, and its elements."""
+
     def __init__(self, chart: Chart, look: Look) -> None:
         self._chart, self._look = chart, look
         legend_rows = -(-len(chart.lines) // LEGEND_COLUMNS) if look.is_alone else 0

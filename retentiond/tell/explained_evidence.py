@@ -93,6 +93,7 @@ def partitions_at(
 
 
 AHEAD_MS = (MINUTE_MS, HOUR_MS, DAY_MS, 30 * DAY_MS, 365 * DAY_MS)
+"""How far ahead of the clock to look for records, step by step."""
 
 
 def dated_ahead(

@@ -52,6 +52,7 @@ class TopicExplanation:
 
     @property
     def reasons(self) -> tuple[SimilarPartitions, ...]:
+        """The partitions, grouped by reason, the largest group first."""
         return self.answer.alike(lambda row: row.reason)
 
     def remedy(self, row: PlanRow) -> str:
@@ -61,6 +62,7 @@ class TopicExplanation:
 def explained(
     evidence: ExplainedPlan, topic: str, only: Collection[int] | None = None
 ) -> TopicExplanation:
+    """Explains a topic of the plan, or ``only`` these partitions of it."""
     snapshot = evidence.snapshot
     position, reading = next(
         (at, each) for at, each in enumerate(snapshot.topics) if each.name == topic
@@ -147,6 +149,7 @@ WHEN_IT_IS_FREED = (
 
 
 def on_disk(answer: PartitionAnswer, config: TopicConfig | None) -> Iterator[str]:
+    """Sentences about the partition's size, what its deletion frees and when, and what is stuck."""
     size, frees = answer.size, answer.frees
     if size.local is None:
         why = f": {'; '.join(answer.disk.problems)}" if answer.disk.problems else ""

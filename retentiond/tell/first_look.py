@@ -74,6 +74,7 @@ CONSOLE = re.compile("console-consumer-")
 UNITS_MS = (HOUR_MS, MINUTE_MS)
 
 Readers: TypeAlias = Mapping[str, Iterable[str]]
+"""The groups that read each topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,7 @@ class FirstLook:
         return why_not(topic) or self.doubt(topic)
 
     def doubt(self, topic: TopicAnswer) -> str | None:
+        """Why the topic may have readers that can't be seen; None if nothing says so."""
         return self.unseen.doubt(topic.topic, self.groups_of(topic))
 
     def groups_of(self, topic: TopicAnswer) -> list[str]:
@@ -210,6 +212,7 @@ DISABLING = {
 
 
 def why_not(topic: TopicAnswer) -> str | None:
+    """Why the topic is not one to begin with; None if nothing speaks against it."""
     if topic.system is not None:
         return topic.system.meaning
     rows = [each.row for each in topic.partitions]

@@ -106,6 +106,7 @@ class BasicAuth:
 
 
 def parse(authorization: str) -> Credentials | None:
+    """User and password of an ``Authorization`` header; None if it has none."""
     scheme, _, encoded = authorization.partition(" ")
     if scheme.lower() != "basic":
         return None

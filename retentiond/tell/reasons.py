@@ -30,6 +30,8 @@ MOST_TOPICS = 3
 
 
 def say_groups_only(pattern: str, topics: Sequence[str]) -> str:
+    """A sentence about the groups that don't count on these topics, where only those that match
+    the pattern do."""
     return (
         f"On {say_names(topics, MOST_TOPICS)} only groups that match {printable(pattern)} count "
         "(groups.only): what any other group has not read can be deleted."
@@ -37,6 +39,7 @@ def say_groups_only(pattern: str, topics: Sequence[str]) -> str:
 
 
 def say_compacted(topics: Sequence[str]) -> str:
+    """A sentence about what a number of records means on these compacted topics."""
     are = "is" if len(topics) == 1 else "are"
     return (
         f"{say_names(topics, MOST_TOPICS)} {are} compacted: RECORDS counts offsets there, and as "
@@ -233,6 +236,7 @@ STREAMS_REMEDIES: Mapping[Reason, str] = {
         "(`retentiond groups forget {shell} --topic {topic}`)."
     ),
 }
+"""Remedies for streams groups."""
 
 NEGATIVE_COMMIT_REMEDY = (
     "Group {group} itself has committed that offset: no right is missing. Have it commit where it "

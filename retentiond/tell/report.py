@@ -32,12 +32,14 @@ from retentiond.tell.figures.answers import (
     TopicAnswer,
     cluster_answer,
 )
+from retentiond.tell.figures.coverage import NOTHING_COVERED, Coverage
 from retentiond.tell.figures.group_answers import NO_LAG_READ, LagReport
 from retentiond.tell.figures.pressure import say_relief
-from retentiond.tell.figures.standing import NOTHING_COVERED, NOTHING_KNOWN, Coverage, Standing
+from retentiond.tell.figures.standing import NOTHING_KNOWN, Standing
 from retentiond.tell.reasons import GRANT, with_address
 
 MOST_REASONS = 5
+"""How many reasons for deletions that were not done are put in words."""
 
 _JSON_FIELDS = tuple(field.name for field in ROW_FIELDS if field.said.in_json)
 _json_values = attrgetter(*_JSON_FIELDS)
@@ -79,6 +81,7 @@ class CycleReport:
     evidence_ages_s: tuple[float, ...] = ()
 
     def outcome(self, row: PlanRow) -> DeletionOutcome:
+        """The outcome of a row; "not attempted" if it has none, because no request went out."""
         key = row.topic_partition
         return self.outcomes.get(key, DeletionOutcome(*key, Outcome.NOT_ATTEMPTED))
 
@@ -88,6 +91,7 @@ class CycleReport:
 
     @property
     def trials(self) -> tuple[TopicAnswer, ...]:
+        """The topics that their policy has on trial; none in a dry run of the whole daemon."""
         if self.plan.dry_run:
             return ()
         return tuple(each for each in self.answers.topics if each.dry_run)
@@ -115,11 +119,13 @@ class CycleReport:
 
     @property
     def failed(self) -> tuple[DeletionOutcome, ...]:
+        """Deletions that failed or whose outcome is unknown."""
         unclear = (Outcome.FAILED, Outcome.UNKNOWN)
         return tuple(each for each in self.outcomes.values() if each.outcome in unclear)
 
     @property
     def result(self) -> str:
+        """``ok``, ``incomplete`` or ``failed``, see `result_of`."""
         return result_of(self.plan, self.outcomes.values(), self.failure)
 
     @property
@@ -159,6 +165,7 @@ def group_states(snapshot: Snapshot) -> dict[str, GroupState]:
 
 
 def evidence_document(report: CycleReport) -> dict[str, Any]:
+    """When and from which evidence a plan was made, and whether it is carried out."""
     plan = report.plan
     return {
         "cluster_id": plan.cluster_id,
@@ -188,6 +195,7 @@ def document(report: CycleReport, *, with_outcomes: bool) -> dict[str, Any]:
 
 
 def figures(report: CycleReport) -> dict[str, Any]:
+    """The key-values of the cycle's log line."""
     rows, disk = report.plan.rows, report.disk
     verdicts = Counter(row.verdict for row in rows)
     outcomes = Counter(each.outcome for each in report.outcomes.values())
@@ -238,6 +246,7 @@ def _topic_document(topic: TopicAnswer) -> dict[str, Any]:
 
 
 def partition_document(answer: PartitionAnswer) -> dict[str, Any]:
+    """A partition of the plan, with its size."""
     size = answer.size
     return row_document(answer.row) | {"size_bytes": size.local, "remote_bytes": size.remote}
 
@@ -270,11 +279,13 @@ def _relief_document(relief: LogDirRelief) -> dict[str, Any]:
 
 
 def row_document(row: PlanRow) -> dict[str, Any]:
+    """A partition of the plan in JSON's terms, under the names that every output uses."""
     fields = dict(zip(_JSON_FIELDS, _json_values(row), strict=True))
     return fields if row.verdict is Verdict.DELETE else fields | {"predicted_bytes": 0}
 
 
 def outcome_document(outcome: DeletionOutcome | None) -> dict[str, Any]:
+    """A deletion's outcome; None if no request went out."""
     return {
         "outcome": (outcome.outcome if outcome else Outcome.NOT_ATTEMPTED).value,
         "low_watermark": outcome.low_watermark if outcome else None,

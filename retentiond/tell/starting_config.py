@@ -32,6 +32,7 @@ from retentiond.tell.reasons import UNSEEN_READERS_NOTE
 SECRETS = ("sasl.password", "ssl.key.password", CLIENT_SECRET)
 
 MOST_NAMED = 8
+"""How many groups a comment names."""
 
 CONFIG_HEAD = """\
 # Made by `retentiond plan --write-config` at {written_at}
@@ -120,6 +121,7 @@ class Origin:
 
 
 def environment_of(kafka: Mapping[str, str]) -> tuple[str, ...]:
+    """The environment variables in which the file expects the secrets."""
     return tuple(_environment_variable(name) for name in SECRETS if name in kafka)
 
 
@@ -183,6 +185,7 @@ def _kafka_lines(origin: Origin) -> Iterator[str]:
 
 
 def _enabled_topic(topic: TopicAnswer, look: FirstLook) -> Iterator[str]:
+    """An entry that enables the topic, unless there is a doubt about its readers."""
     groups, doubt = look.groups_of(topic), look.doubt(topic)
     required, unrequired = look.required_groups(topic), sorted(look.unrequired(topic))
     yield f"  # {_figures(topic)}"

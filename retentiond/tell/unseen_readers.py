@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 
 class KnownSystem(NamedTuple):
+    """A system that owns topics, as the table has it."""
+
     short: str
     meaning: str
     example: str
@@ -145,6 +147,7 @@ class UnseenReaders:
     unlimited: frozenset[str] = frozenset()
 
     def doubt(self, topic: str, readers: Iterable[str]) -> str | None:
+        """Why the topic may have more readers than these; None if nothing says so."""
         if topic in self.unlimited:
             return MAY_REPLAY
         if streams := sorted(self.streams.intersection(readers)):
@@ -165,6 +168,7 @@ def unlimited_topics(topics: Iterable[TopicReading]) -> frozenset[str]:
 
 
 def unseen_readers(topics: Iterable[str], groups: Iterable[GroupReading]) -> UnseenReaders:
+    """The signs in the names of all topics and groups of the cluster."""
     names, all_groups = sorted(topics), list(groups)
     return UnseenReaders(
         tuple(_signs_of_systems(names, all_groups)), frozenset(_streams_groups(names, all_groups))

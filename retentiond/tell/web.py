@@ -68,6 +68,7 @@ class DaemonStatus:
         self._heartbeat = _Heartbeat(self.clock(), at_work)
 
     def stuck(self) -> str | None:
+        """Why no cycle is expected to end any more; None if cycles go on."""
         last = self._heartbeat
         if last is None:
             return None
@@ -154,6 +155,8 @@ def application(
 
 
 class Server:
+    """Serves an application on a thread of its own."""
+
     def __init__(
         self, app: ASGIApp, host: str, port: int, tls: ssl.SSLContext | None = None
     ) -> None:

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from devkit.dashboard.dashboard import text as dashboard
-from retentiond.tell.metrics import HISTOGRAM
+from retentiond.tell.metrics.definition import HISTOGRAM
 from retentiond.tell.metrics.registry import ALL
 from tests.support.prometheus import DEPLOYED, ROOT, tool
 

@@ -209,6 +209,7 @@ def _told(deletion: DeletionRecord, time: Callable[[int], Any]) -> dict[str, Any
 
 
 GROUP_ROWS = 5_000
+"""How many rows are in memory at a time."""
 
 EXPORT = "--export"
 

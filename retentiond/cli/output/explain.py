@@ -35,8 +35,10 @@ WHO: tuple[Column[GroupAnswer], ...] = (
 )
 
 MOST_BINDING = 5
+"""Groups that a cell names."""
 
 MOST_EXCLUDED = 5
+"""Groups that a line names."""
 
 
 def show_partition(printer: Printer, report: CycleReport, explained: TopicExplanation) -> None:

@@ -28,10 +28,13 @@ from retentiond.tell.report import CycleReport
 from retentiond.tell.unseen_readers import UnseenReaders
 
 MOST_TOPICS = 100
+"""How many topics a table has, the first ones; JSON has all."""
 
 MOST_CAUSES_SHOWN = 2
+"""How many causes a cell has."""
 
 MOST_OF_CLUSTER = 4
+"""Keepers that the closing lines name."""
 
 
 def show_first_look(look: FirstLook, output: Output) -> None:

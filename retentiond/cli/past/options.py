@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PROGRESS_S = 0.25
+"""How often the bar moves."""
 
 SAFETY = 2
 """The shortest retention is multiplied by this, where nobody says otherwise."""
@@ -218,6 +219,7 @@ def refuse_unseen(past: Past, asked: Period, changed: Iterable[str]) -> None:
 
 
 MOST_SHOWN = 20
+"""Lines of one kind."""
 
 
 def past_document(past: Past) -> dict[str, Any]:

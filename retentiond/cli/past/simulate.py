@@ -249,6 +249,7 @@ FIGURES = (
     "simulated_peak_bytes",
     "simulated_records_deleted",
 )
+"""What JSON has of a topic's simulation, and of all topics together."""
 
 
 def _figures(topic: SimulatedTopic) -> dict[str, int | None]:

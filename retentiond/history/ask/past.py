@@ -64,6 +64,8 @@ class AskedCluster(NamedTuple):
 
 
 class Gap(NamedTuple):
+    """A time without entries."""
+
     from_ms: int
     until_ms: int
 
@@ -109,6 +111,8 @@ class Timeline:
 
 
 class EntrySelection(NamedTuple):
+    """A topic's rows from one entry to another, both included."""
+
     topic: str
     first_entry: int
     last_entry: int
@@ -247,6 +251,7 @@ def _cluster(
 
 
 def read_entries(rows: pa.Table) -> list[EntryRow]:
+    """The entries in ``rows`` of kind ``cycle``, of one cluster."""
     at_us = rows["at"].cast(pa.int64()).to_pylist()
     return sorted(
         EntryRow(

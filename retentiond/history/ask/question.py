@@ -125,6 +125,7 @@ POLICY_COLUMNS: dict[str, tuple[pa.DataType, Callable[[TopicQuestion], int | boo
 def questions(
     topics: Iterable[str], policy_for: PolicyFor, in_force: PolicyFor
 ) -> tuple[TopicQuestion, ...]:
+    """A question for each topic, sorted by name."""
     asked = []
     for topic in sorted(topics):
         tried, then = policy_for(topic), in_force(topic)

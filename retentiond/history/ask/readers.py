@@ -45,6 +45,8 @@ class Trace(NamedTuple):
 
 
 class MomentRange(NamedTuple):
+    """The numbers of the first and the last of consecutive moments."""
+
     first: int
     last: int
 
@@ -151,6 +153,7 @@ class RecordedReaders:
 
     @property
     def _unreadable(self) -> list[tuple[str, MomentRange]]:
+        """Groups that were unreadable as a whole, and when."""
         of_groups = f"kind = {quoted(RowKind.GROUP.value)} AND {{within}}"
         is_unreadable = "state = 'unreadable' AND complete IS NOT TRUE"
         rows = self.past.query(
@@ -200,6 +203,7 @@ NUMBERED_TRACES = pa.schema(
         "failed": pa.bool_(),
     }
 )
+"""`Trace` with numbers for groups."""
 
 NUMBERED_PAIRS = pa.schema(
     {"topic": pa.string(), "group": pa.string(), "id": pa.int32(), "number": pa.int64()}

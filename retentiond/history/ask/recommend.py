@@ -152,6 +152,7 @@ def recommend(
 
 
 RETURN_COLUMNS = ("topic", "log", "order", "start", "kafka_start", "lowest", "place", "cutoff")
+"""The columns that are needed to find returning readers."""
 
 NOBODY_CAME_BACK = LongestNeed(NeedKind.NONE_SEEN)
 
@@ -198,6 +199,7 @@ def never_deletable(past: Past) -> frozenset[str]:
 
 
 def _returns(replay: Replay, doubts: Sequence[Doubt]) -> dict[str, _Return]:
+    """For each topic, the return that needs the longest retention."""
     if not doubts:
         return {}
     starts = replay.starts(asked_by(replay, doubts)).select(*RETURN_COLUMNS).persist()  # used twice

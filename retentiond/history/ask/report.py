@@ -246,6 +246,7 @@ def _keepers(newest: pa.Table, moved: pa.Table) -> tuple[KeepingGroup, ...]:
 
 
 def _unread(newest: pa.Table) -> tuple[str, ...]:
+    """The topics that no group reads."""
     read = {
         row["topic"]
         for row in newest.to_pylist()

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from retentiond.history.ask.replay import Replay
 
 POINTS = 120
+"""The greatest number of points of a chart's line."""
 
 
 class TopicSaving(NamedTuple):
@@ -109,6 +110,7 @@ def full_ms(points: Sequence[tuple[int, float]], at_ms: int) -> int | None:
 
 
 def log_dirs_of(replay: Replay) -> list[tuple[LogDirFilling, list[Point]]]:
+    """Each log directory, and the percent of it that was used."""
     moments = {each.entry.entry: each for each in replay.past.timeline.period}
     columns = ["broker", "log_dir", "total_bytes", "usable_bytes"]
     rows = replay.rows(RowKind.LOG_DIR, columns).orderBy("broker", "log_dir", "entry")

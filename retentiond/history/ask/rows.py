@@ -151,6 +151,7 @@ def recorded_rows(
 
 
 def table_of(rows: Iterable[Sequence[Any]], schema: pa.Schema) -> pa.Table:
+    """A table of rows whose values are in the order of the schema."""
     columns = list(zip(*rows, strict=True)) or [()] * len(schema)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
     return pa.Table.from_arrays(arrays, schema=schema)

@@ -63,11 +63,13 @@ class PartitionAnswer:
 
     @property
     def log_records(self) -> int | None:
+        """How many log records the partition has; None if its offsets are unreadable."""
         start, end = self.row.log_start_offset, self.row.high_watermark
         return None if start is None or end is None else max(0, end - start)
 
     @property
     def slowest_group_lag(self) -> int | None:
+        """Records from the smallest commit to the high watermark; None if one is not known."""
         committed, end = self.row.min_committed_offset, self.row.high_watermark
         return None if committed is None or end is None else max(0, end - committed)
 
@@ -82,6 +84,7 @@ class PartitionAnswer:
 
     @property
     def frees(self) -> Stored:
+        """What the row's deletion frees; nothing if the row is no deletion."""
         row = self.row
         if row.verdict is not Verdict.DELETE:
             return NOTHING_STORED
@@ -127,10 +130,12 @@ class SimilarPartitions:
 
     @property
     def deleted(self) -> int:
+        """How many of the partitions are deleted from."""
         return sum(each.is_deleted for each in self.partitions)
 
     @property
     def binding_groups(self) -> tuple[str, ...]:
+        """The groups that bind any of the partitions, sorted by name."""
         groups = {each.row.binding_group for each in self.partitions}
         return tuple(sorted(group for group in groups if group is not None))
 
@@ -150,6 +155,7 @@ class TopicAnswer:
 
     @property
     def reclaimable_records(self) -> int:
+        """The records that can be deleted and are not gone yet."""
         return sum(each.records for each in self.partitions if not each.is_deleted)
 
     @cached_property
@@ -164,10 +170,13 @@ class TopicAnswer:
 
     @property
     def slowest_group_lag(self) -> int | None:
+        """Records above the smallest commit, over the partitions where it is known; None if it is
+        known of none."""
         return known_total(each.slowest_group_lag for each in self.partitions)
 
     @property
     def unreadable(self) -> int:
+        """How many partitions have unreadable offsets."""
         return sum(each.log_records is None for each in self.partitions)
 
     @cached_property
@@ -189,6 +198,7 @@ class TopicAnswer:
 
     @cached_property
     def kept(self) -> tuple[KeptRecords, ...]:
+        """The records that stay, by cause, the most records first."""
         parts = (kept for each in self.partitions for kept in each.kept)
         return tuple(sorted(summed_by_keeper(parts), key=most_records_first))
 
@@ -279,6 +289,8 @@ class ClusterAnswer:
 
     @cached_property
     def by_frees(self) -> tuple[TopicAnswer, ...]:
+        """The topics: those that free most come first, then the largest ones; bytes count before
+        records."""
         return tuple(
             sorted(
                 self.topics,
@@ -298,6 +310,7 @@ class ClusterAnswer:
 
     @cached_property
     def by_size(self) -> tuple[TopicAnswer, ...]:
+        """The topics, the largest first; bytes count before records."""
         return tuple(
             sorted(
                 self.topics,
@@ -327,6 +340,7 @@ class ClusterAnswer:
 
     @property
     def is_bytes_known(self) -> bool:
+        """Whether it is known of every topic how many bytes its deletions free."""
         return all(topic.frees_of_size.local is not None for topic in self.topics)
 
     @property
@@ -335,6 +349,7 @@ class ClusterAnswer:
 
     @cached_property
     def kept(self) -> tuple[KeptRecords, ...]:
+        """The records that stay in the cluster, by cause, the most bytes first."""
         kept = summed_by_keeper(each for topic in self.topics for each in topic.kept)
         return tuple(
             sorted(kept, key=lambda each: (-known_bytes(each.size), *most_records_first(each)))

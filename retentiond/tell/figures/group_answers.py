@@ -69,6 +69,7 @@ class GroupAnswer:
 
     @cached_property
     def lags(self) -> Mapping[int, int | None]:
+        """Records that the group has yet to read, by partition; None if that is not known."""
         committed = self.reader.committed
         return {
             partition: None
@@ -79,10 +80,12 @@ class GroupAnswer:
 
     @property
     def lag(self) -> int | None:
+        """The lag over all partitions; None if one is not known."""
         return total(self.lags.values())
 
     @cached_property
     def known_lag(self) -> int | None:
+        """The lag over the partitions where it is known; None if it is known on none."""
         return known_total(self.lags.values())
 
     @property
@@ -122,6 +125,7 @@ class GroupOnTopics:
 
     @property
     def known_lag(self) -> int | None:
+        """The lag over the partitions where it is known; None if it is known on none."""
         return known_total(each.known_lag for each in self.answers)
 
     @property

@@ -17,6 +17,7 @@ class Stored(NamedTuple):
     remote: int | None = 0
 
     def share(self, records: int, log_records: int) -> Stored:
+        """About what ``records`` of the ``log_records`` take."""
         local, remote = (None if size is None else size * records // log_records for size in self)
         return Stored(local, remote)
 
@@ -100,6 +101,7 @@ def kept_records(row: PlanRow) -> dict[KeptBecause, int]:
 
 
 def summed_by_keeper(parts: Iterable[KeptRecords]) -> Iterator[KeptRecords]:
+    """One sum for each cause."""
     by_keeper: defaultdict[KeptBecause, list[KeptRecords]] = defaultdict(list)
     for part in parts:
         by_keeper[part.keeper].append(part)

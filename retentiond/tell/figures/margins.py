@@ -63,6 +63,7 @@ class LagRows:
 
     @property
     def is_gone(self) -> Booleans:
+        """Whether the first unread record is gone: its offset is below the log start offset."""
         return self.offset < self.log_start
 
 
@@ -118,6 +119,7 @@ def lag_rows(snapshot: Snapshot, positions: CommittedPositions) -> LagRows:
 
 
 def _retention_ms(topic: TopicReading) -> float:
+    """The topic's forced retention by age; infinite if it deletes nothing by age."""
     limit = topic.forced_retention_ms
     return np.inf if limit is None or "delete" not in topic.cleanup_policy else limit
 

@@ -56,6 +56,7 @@ def _group_counts(snapshot: Snapshot, positions: CommittedPositions) -> Booleans
 
 
 NO_GROUP = -1
+"""The position of no group."""
 
 
 def kept_by_one_group(

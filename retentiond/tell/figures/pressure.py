@@ -19,6 +19,7 @@ MOST_KEEPERS = 10
 ON_TRIAL = "the topic is on trial (dry_run), so nothing of it is deleted, and it relieves no disk"
 
 FEW_KEEPERS = 3
+"""How many of them a sentence names."""
 
 
 SUGGEST_ABOVE = 0.7
@@ -46,6 +47,7 @@ def suggest_pressure(disk: DiskReport) -> str | None:
 
 
 def say_relief(relief: LogDirRelief) -> str:
+    """What the plan does for the directory, in a sentence."""
     log_dir = relief.log_dir
     parts = [
         f"{say_log_dir(log_dir)} ({say_bytes(log_dir.usable_bytes)}), and "
@@ -74,6 +76,7 @@ def say_relief(relief: LogDirRelief) -> str:
 def say_pressure_on_topic(
     rows: Sequence[PlanRow], policy: TopicPolicy, relief: LogDirRelief
 ) -> str:
+    """What pressure does to these rows of a topic with replicas in the directory."""
     sooner = [
         row.partition
         for row in rows
@@ -97,6 +100,7 @@ def _goes_sooner(row: PlanRow, policy: TopicPolicy) -> bool:
 def say_pressure_on(
     row: PlanRow, policy: TopicPolicy, segment_bytes: int | None, relief: LogDirRelief
 ) -> str:
+    """What pressure does to a partition with a replica in the directory."""
     says = say_log_dir(relief.log_dir)
     if policy.dry_run:
         return f"{says}; {ON_TRIAL}."

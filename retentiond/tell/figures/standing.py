@@ -1,5 +1,4 @@
-"""For how long groups have not committed or have been missing, and partitions have been held; and
-how far the configuration reaches.
+"""For how long groups have not committed or have been missing, and partitions have been held.
 
 Alerts need these figures. A Prometheus rule alone can't compute them: a missed scrape would start
 the time again, and a topic whose partitions are held in turn would look like one that is stuck.
@@ -7,15 +6,14 @@ the time again, and a topic whose partitions are held in turn would look like on
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
-from retentiond.config import Config, TopicPolicy
-from retentiond.kafka.interface import INTERNAL_TOPICS
+from retentiond.config import TopicPolicy
 from retentiond.memory.readers import Readers
 from retentiond.memory.remembered import are_forgotten
 from retentiond.memory.seen import Rows, listed
@@ -114,6 +112,7 @@ class HeldSince:
         self._holds: dict[TopicPartition, dict[Reason, _Hold]] = {}
 
     def restore(self, held: Iterable[Held], now_s: float) -> None:
+        """Goes on from what an earlier process has observed."""
         self._holds = {}
         for topic, reason, seconds, partitions in held:
             for partition in partitions:
@@ -135,6 +134,7 @@ class HeldSince:
         self._holds = dict(self._after(plan, now_s))
 
     def longest_by_topic(self, now_s: float) -> Mapping[tuple[str, Reason], float]:
+        """By topic and reason, for how many seconds a partition has been held longest."""
         return _longest(
             ((at.topic, reason), now_s - hold.since_s)
             for at, reasons in self._holds.items()
@@ -142,6 +142,8 @@ class HeldSince:
         )
 
     def longest_by_group(self, now_s: float) -> Mapping[tuple[str, Reason], float]:
+        """By group and reason, for how many seconds a partition that the group holds now has been
+        held longest."""
         return _longest(
             ((hold.group, reason), now_s - hold.since_s)
             for reasons in self._holds.values()
@@ -170,64 +172,3 @@ def _longest(
     for key, seconds in times:
         longest[key] = max(seconds, longest.get(key, 0.0))
     return longest
-
-
-@dataclass(frozen=True, slots=True)
-class Coverage:
-    """- ``entries_without_topic``: by owner, how many enabled entries match no topic of the
-      cluster; 0 for an owner whose entries all match one.
-    - ``unmanaged``: the topics that no entry is about, internal ones apart.
-    - ``weakened``: by owner and setting, how many enabled topics have it.
-
-    An owner is empty if the topic or the entry has none.
-    """
-
-    entries_without_topic: Mapping[str, int] = field(default_factory=dict)
-    unmanaged: frozenset[str] = frozenset()
-    weakened: Mapping[tuple[str, str], int] = field(default_factory=dict)
-
-
-NOTHING_COVERED = Coverage()
-
-
-class CoverageReader:
-    """Compares names with patterns only if the topics or the configuration have changed."""
-
-    def __init__(self) -> None:
-        self._last: tuple[Config, frozenset[str], Coverage] | None = None
-
-    def coverage(self, config: Config, snapshot: Snapshot) -> Coverage:
-        topics = snapshot.visible_topics | {topic.name for topic in snapshot.topics}
-        if self._last is None or self._last[0] is not config or self._last[1] != topics:
-            self._last = (config, topics, _coverage(config, topics))
-        return self._last[2]
-
-
-def _coverage(config: Config, topics: frozenset[str]) -> Coverage:
-    enabled = [each for each in config.entries if each.policy.enabled]
-    without_topic = {each.policy.owner or "": 0 for each in enabled}
-    for entry in enabled:
-        name, is_pattern = entry.about
-        if not (any(map(entry.matches, topics)) if is_pattern else name in topics):
-            without_topic[entry.policy.owner or ""] += 1
-    named = topics - INTERNAL_TOPICS
-    policies = map(config.policy_for, named)
-    weakened = Counter(
-        (policy.owner or "", by)
-        for policy in policies
-        if isinstance(policy, TopicPolicy)
-        for by in _weakened_by(policy)
-    )
-    unmanaged = frozenset(each for each in named if not config.matches(each))
-    return Coverage(without_topic, unmanaged, weakened)
-
-
-def _weakened_by(policy: TopicPolicy) -> Iterator[str]:
-    if policy.only:
-        yield "only"
-    if policy.excluded:
-        yield "exclude"
-    if policy.assumes_visible_groups:
-        yield "groups_visible"
-    if policy.allow_compacted:
-        yield "allow_compacted"

@@ -16,7 +16,7 @@ from retentiond.memory.readers import GroupOnTopic
 from retentiond.model import Outcome, PlanRow, Reason
 from retentiond.tell.figures.answers import TopicAnswer
 from retentiond.tell.figures.pressure import MOST_KEEPERS
-from retentiond.tell.metrics import COUNTER, Definition, Samples
+from retentiond.tell.metrics.definition import COUNTER, Definition, Samples
 from retentiond.tell.report import CycleReport
 
 
@@ -60,6 +60,7 @@ class CycleFigures:
 
     @property
     def relief(self) -> dict[LogDirKey, LogDirRelief]:
+        """By log directory under pressure."""
         return {each.log_dir.key: each for each in self.report.disk.relief or ()}
 
 
@@ -415,3 +416,4 @@ CYCLE_METRICS: tuple[Definition[CycleFigures], ...] = (
         lambda cycle: _counted(cycle.report.group_states.values()),
     ),
 )
+"""In the order of the documentation."""

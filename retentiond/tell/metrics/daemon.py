@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from retentiond.config.no_policy import UnreadableFile
 from retentiond.formatting import label
 from retentiond.history.keeper import HistoryStatus
-from retentiond.tell.metrics import COUNTER, HISTOGRAM, INFO, Definition, single
+from retentiond.tell.metrics.definition import COUNTER, HISTOGRAM, INFO, Definition, single
 
 
 @dataclass(slots=True)

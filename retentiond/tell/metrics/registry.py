@@ -19,13 +19,14 @@ from retentiond.config import Config
 from retentiond.kafka.interface import LOOK_TO_REQUEST, THROTTLED
 from retentiond.state.state import Held, LastComplete
 from retentiond.tell.figures.standing import HeldSince
-from retentiond.tell.metrics import Definition
 from retentiond.tell.metrics import daemon as daemon_metrics
 from retentiond.tell.metrics.cycle import CYCLE_METRICS, CycleFigures, Totals
 from retentiond.tell.metrics.daemon import DAEMON_METRICS, OBSERVED, DaemonFigures
+from retentiond.tell.metrics.definition import Definition
 from retentiond.tell.report import CycleReport
 
 ALL: tuple[Definition[Any], ...] = (*OBSERVED, *DAEMON_METRICS, *CYCLE_METRICS)
+"""All metrics, in the order of the documentation."""
 
 
 class Metrics(Collector):
@@ -69,6 +70,7 @@ class Metrics(Collector):
         self.daemon.last_complete_s = last.planned_at_ms / 1000 if last else 0
 
     def observe_config(self, config: Config) -> None:
+        """Shows the configuration that is in force from the next cycle on."""
         self.daemon.interval_s = config.schedule.interval_ms / 1000
         self.daemon.cluster_name = config.metrics.cluster or ""
         self.daemon.unreadable = config.unreadable
@@ -77,6 +79,7 @@ class Metrics(Collector):
             self.daemon.dry_run = config.dry_run
 
     def restore_held(self, held: Iterable[Held]) -> None:
+        """Goes on from the holds that an earlier process has observed."""
         self._held_since.restore(held, self._clock())
 
     def held(self) -> tuple[Held, ...]:
@@ -137,6 +140,8 @@ class _Rendered(NamedTuple):
 
 
 class _SingleFamily(Collector):
+    """A registry with a single family."""
+
     def __init__(self, family: Metric) -> None:
         self._family = family
 

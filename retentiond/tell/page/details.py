@@ -22,6 +22,7 @@ from retentiond.tell.page.render import BarSegment, address, bar, mark, records_
 from retentiond.tell.report import CycleReport
 
 RememberedReaders = Mapping[str, RememberedReader]
+"""The remembered groups of a topic, by name."""
 
 BAR = 160.0
 """The width of a partition's bar. The partition with most records fills it."""

@@ -166,6 +166,7 @@ class Order(NamedTuple):
 
     @property
     def word(self) -> str:
+        """As an address names it."""
         return f"-{self.by}" if self.is_descending else self.by
 
 

@@ -88,6 +88,8 @@ def span_named(word: str | None) -> TimeRange:
 
 
 class RecentCharts:
+    """The charts of all spans. Any thread may ask for them."""
+
     def __init__(self, keeper: HistoryKeeper) -> None:
         self._keeper = keeper
         self._drawn: dict[
@@ -136,6 +138,7 @@ def _notes(keeper: HistoryKeeper, hourly: Hourly | None) -> tuple[str, ...]:
 
 
 def _draw(recent: Recent, span: TimeRange) -> tuple[tuple[RecentChart, ...], str | None]:
+    """The charts, and a sentence about times without an entry."""
     known = sum(not is_unknown for is_unknown in recent.unknown)
     if known < LEAST_KNOWN:
         return (), f"There is nothing to draw yet: of the last {span.name} little is known."

@@ -152,6 +152,7 @@ def query(**wanted: object) -> str:
 ASSETS = HERE / "assets"
 
 CACHE_FOR_A_YEAR = "public, max-age=31536000, immutable"
+"""The cache control of an address that names the version."""
 
 
 def asset_paths() -> dict[str, str]:
@@ -208,6 +209,7 @@ def kind_of(keeper: KeptBecause) -> str:
 
 
 def records_by_kind(answer: PartitionAnswer | TopicAnswer) -> Counter[str]:
+    """Log records by kind; empty if the offsets are unreadable."""
     counts = Counter({GO: answer.records})
     for kept in answer.kept:
         counts[kind_of(kept.keeper)] += kept.records

@@ -39,6 +39,7 @@ HEADERS = {
 }
 
 DAYS_SHOWN = 7
+"""For how many days a topic's page shows what was deleted."""
 
 MOST_CHARS = 300
 """The greatest length of a filter. Topic names are shorter."""
@@ -162,6 +163,7 @@ def _filter_text(request: Request, key: str) -> str:
 
 
 def _asked_verdict(request: Request) -> Verdict | None:
+    """The verdict of the filter; None, which means any, if there is none or an unknown one."""
     try:
         return Verdict(request.query_params.get("verdict", ""))
     except ValueError:

@@ -11,11 +11,12 @@ import pytest
 
 from retentiond.errors import StateError, UsageError
 from retentiond.state.audit_file import AUDIT_NAME
+from retentiond.state.backup import back_up
 from retentiond.state.groups import GroupMemory
 from retentiond.state.groups_file import NAME as GROUPS_NAME
 from retentiond.state.groups_lookup import recall
 from retentiond.state.operator_actions import read_pause
-from retentiond.state.state import back_up, open_state
+from retentiond.state.state import open_state
 from tests.support.builders.gather_worlds import healthy
 from tests.support.builders.group_memories import cycle
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from retentiond.tell.figures.standing import Coverage, CoverageReader
+from retentiond.tell.figures.coverage import Coverage, CoverageReader
 from tests.support.builders.daemons import settings
 from tests.support.builders.guard_readings import Reading
 

@@ -25,9 +25,10 @@ from retentiond.memory.readers import GroupOnTopic
 from retentiond.model import DeletionOutcome, Outcome, PlanRow, Reason, TopicPartition
 from retentiond.state import state as stored
 from retentiond.state.state import LastComplete
+from retentiond.tell.figures.coverage import Coverage
 from retentiond.tell.figures.group_answers import LagReport
-from retentiond.tell.figures.standing import Coverage, Standing
-from retentiond.tell.metrics import INFO, Definition
+from retentiond.tell.figures.standing import Standing
+from retentiond.tell.metrics.definition import INFO, Definition
 from retentiond.tell.metrics.registry import ALL, Metrics
 from tests.support.builders.daemons import settings
 from tests.support.builders.reports import (
