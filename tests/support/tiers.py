@@ -30,7 +30,6 @@ THOROUGH_FIXTURES = {
     "guarded": "a secured cluster",
     "store": "an object store",
     "prometheus": "Prometheus",
-    "runs": "a process with a Spark of its own",
 }
 
 THOROUGH_PATHS = {
