@@ -124,7 +124,7 @@ STRICT = (
         (
             "policies: [x/*.yaml, {file: a.yaml, topics: ['a b']}]\n",
             {},
-            "{main}: policies[1].topics[0]: expected a pattern that matches a topic",
+            "{main}: policies[1].topics[0]: expected a pattern without white space",
         ),
         (
             f"policies: [{PAY}, forbid: [groups.olny]}}]\n",
