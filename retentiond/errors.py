@@ -98,3 +98,10 @@ def release_frames(error: BaseException) -> None:
             seen.add(id(each))
             traceback.clear_frames(each.__traceback__)
             chain += [each.__cause__, each.__context__]
+
+
+OUT_OF_BOUNDS = {
+    "greater_than_equal": "expected {ge} or more",
+    "less_than_equal": "expected {le} or less",
+}
+"""What a file's reader says of a number, by pydantic's kind of error."""

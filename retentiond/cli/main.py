@@ -6,7 +6,9 @@ completion. So a command's file imports what its options need and no more; what 
 
 Exit codes: 0 done; 1 the cycle failed, or left undone what it had planned, or ``doctor`` found a
 problem; 2 usage or configuration; 3 ``--exit-code`` found what the command looks for; 130 Ctrl-C.
-Results go to stdout, logs to stderr.
+Results go to stdout, logs to stderr. A reader of stdout that goes before the end (``| head -1``)
+changes no code; a result that can't be written, to a full disk or a closed stdout, ends with 1. A
+full disk below stderr changes nothing: the log is no result.
 
 The kernel hands every orphan to the first process of a container. An orphan that ends stays a
 zombie until its parent asks for its exit code, and a daemon can't ask for those of all children,

@@ -157,7 +157,8 @@ def consumed_retention_ms(given: str | None) -> int:
 
 
 def client_settings(servers: str, command_config: Path | None) -> ClientSettings:
-    """Raises `ConfigError` for what would reach only one of the clients."""
+    """Both clients' settings, without a configuration. Raises `ConfigError` for what would reach
+    only one of them."""
     from retentiond.kafka.settings import tls
     from retentiond.kafka.settings.command_config import read_settings
 
@@ -226,7 +227,8 @@ def start_logging(debug: bool) -> None:
 def one_engine(
     config: Config, settings: ClientSettings | None = None, doing: str = "reading the cluster"
 ) -> Iterator[Engine]:
-    """``settings``: the clients', where they are not those of the configuration."""
+    """For one cycle, with a spinner. ``settings``: the clients', where they are not those of the
+    configuration."""
     from retentiond.cli.output.printing import progress
     from retentiond.daemon.engine import Engine
 

@@ -33,7 +33,7 @@ from retentiond.config.no_policy import UnreadableFile
 from retentiond.config.policy import work_out_policies
 from retentiond.config.rules import PolicyFile
 from retentiond.config.values import Section, is_unknown, not_blank
-from retentiond.errors import ConfigError
+from retentiond.errors import OUT_OF_BOUNDS, ConfigError
 from retentiond.state_places import SYSTEM_STATE_DIR
 
 if TYPE_CHECKING:
@@ -43,8 +43,7 @@ if TYPE_CHECKING:
 _File = TypeVar("_File", bound=Section)
 
 _SENTENCES = {  # pydantic's own kinds of error; the settings' types bring their sentence along
-    "greater_than_equal": "expected {ge} or more",
-    "less_than_equal": "expected {le} or less",
+    **OUT_OF_BOUNDS,
     "too_short": "expected at least one entry in this list",
     "tuple_type": "expected a list, not {given}",
     "mapping_type": "expected a mapping of settings, not {given}",

@@ -126,7 +126,8 @@ def trend(points: Sequence[tuple[int, float]]) -> float:
 
 
 class BrokerDisks:
-    """A cycle calls `begin`, `reading` and `stuck`, in that order."""
+    """The disks as this process has seen them. A cycle calls `begin`, `reading` and `stuck`, in
+    that order."""
 
     def __init__(
         self, patience: Patience | None = None, check_interval_ms: int = CHECK_INTERVAL_MS

@@ -1,4 +1,5 @@
-"""The brokers' answers about their log directories, by partition, read beside the cycle."""
+"""The brokers' answers about their log directories, arranged by partition. A thread reads them
+beside the cycle."""
 
 from __future__ import annotations
 

@@ -105,7 +105,8 @@ def record_bytes(snapshot: Snapshot, reading: DiskReading) -> dict[str, float]:
 def remote_logs(
     snapshot: Snapshot, reading: DiskReading, record_bytes: Mapping[str, float]
 ) -> dict[TopicPartition, Remote | None]:
-    """None if a partition's offsets, its disks or its topic's configs are not known."""
+    """What each tiered partition has in remote storage; None if its offsets, its disks or its
+    topic's configs are not known."""
     found: dict[TopicPartition, Remote | None] = {}
     for at, partition in tiered_partitions(snapshot).items():
         topic, replicas = snapshot.topics[partition.topic], reading.replicas(at)

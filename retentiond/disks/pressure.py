@@ -138,7 +138,8 @@ def pressure(
     followed: FreedProgress,
     recent: RecentDisks | None = None,
 ) -> Pressure:
-    """``before``: `Pressure.remembered` of the previous cycle. ``recent``: see `Pressure`."""
+    """``before``: `Pressure.remembered` of the previous cycle. ``followed``: earlier deletions,
+    compared with this reading. ``recent``: see `Pressure`."""
     disks = {} if recent is None else recent.disks()
     disk_of = {key: first for first, keys in disks.items() for key in keys}
     awaited: defaultdict[LogDirKey, int] = defaultdict(int)

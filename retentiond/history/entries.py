@@ -227,7 +227,8 @@ def _columns(rows: Iterable[Mapping[str, Any]]) -> Columns:
 
 
 def _table(kind: RowKind, columns: Columns, of_all_rows: Mapping[str, Any]) -> pa.Table:
-    """Raises ValueError unless ``columns`` are those of the kind."""
+    """The rows of a kind. ``of_all_rows``: values that all rows of the entry have. Raises
+    ValueError unless ``columns`` are those of the kind."""
     if columns and columns.keys() != set(COLUMNS[kind]):
         raise ValueError(f"a row of kind {kind} has no {set(COLUMNS[kind]) ^ columns.keys()}")
     count = len(next(iter(columns.values()), ()))

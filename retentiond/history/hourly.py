@@ -11,7 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
@@ -90,10 +90,31 @@ class Recent:
         return tuple(records is None for records in self.deleted)
 
 
-Sums: TypeAlias = "Counter[tuple[str, str | None]]"
-"""Amounts by figure and name, as `_query` gives them."""
+@dataclass(slots=True)
+class _Sums:
+    entries: int = 0
+    deleted: int = 0
+    freed: Counter[int] = field(default_factory=Counter)
+    """Freed bytes, by how long Kafka itself would have kept them."""
+    sizes: Counter[str | None] = field(default_factory=Counter)
+    lags: Counter[str | None] = field(default_factory=Counter)
 
-ENTRIES, DELETED = ("entries", ""), ("deleted", "")
+    def add(self, figure: str, name: str | None, amount: int) -> None:
+        if figure == "entries":
+            self.entries += amount
+        elif figure == "deleted":
+            self.deleted += amount
+        elif figure == "freed":
+            if name is not None:
+                self.freed[int(name)] += amount
+        else:
+            (self.sizes if figure == "size" else self.lags)[name] += amount
+
+    def add_all(self, other: _Sums) -> None:
+        self.entries += other.entries
+        self.deleted += other.deleted
+        self.sizes.update(other.sizes)
+        self.lags.update(other.lags)
 
 
 class Hourly:
@@ -108,7 +129,7 @@ class Hourly:
         self.version = 0  # changes whenever the figures change
         self._damage: str | None = None  # says which files were left out
         self._lock = threading.Lock()
-        self._hours: dict[int, Sums] = {}
+        self._hours: dict[int, _Sums] = {}
         self._last_read: dict[str, int] = {}  # the last entry that was read of a day
         self._reader: threading.Thread | None = None
         self._ended = threading.Event()
@@ -143,16 +164,17 @@ class Hourly:
     def recent(self, span: TimeRange, now_ms: int) -> Recent:
         times = span.times(now_ms)
         with self._lock:
-            steps: list[Sums] = [Counter() for _ in times]
+            steps = [_Sums() for _ in times]
             for step, at_ms in zip(steps, times, strict=True):
                 for hour in range(at_ms // HOUR_MS, at_ms // HOUR_MS + span.step_h):
-                    step.update(self._hours.get(hour, {}))
+                    if hour in self._hours:
+                        step.add_all(self._hours[hour])
             saved = self._saved_byte_ms(times[0], now_ms)
         return Recent(
             times,
-            _means(steps, "size"),
-            _means(steps, "lag"),
-            tuple(step[DELETED] if step[ENTRIES] else None for step in steps),
+            _means([(step.entries, step.sizes) for step in steps]),
+            _means([(step.entries, step.lags) for step in steps]),
+            tuple(step.deleted if step.entries else None for step in steps),
             saved,
         )
 
@@ -161,10 +183,8 @@ class Hourly:
         saved, is_known = 0, False
         for hour, sums in self._hours.items():
             at_ms = min(hour * HOUR_MS + HOUR_MS // 2, until_ms)
-            for (figure, name), freed_bytes in sums.items():
-                if figure != "freed" or name is None:
-                    continue
-                is_known, kept_ms = True, int(name)
+            for kept_ms, freed_bytes in sums.freed.items():
+                is_known = True
                 end_ms = until_ms if kept_ms == FOREVER else min(at_ms + kept_ms, until_ms)
                 saved += freed_bytes * max(0, end_ms - max(at_ms, since_ms))
         return saved if is_known else None
@@ -214,7 +234,7 @@ class Hourly:
         rows = zip(*(column.to_pylist() for column in columns), strict=True)
         with self._lock:
             for at_ms, figure, name, amount in rows:
-                self._hours.setdefault(at_ms // HOUR_MS, Counter())[figure, name] += amount
+                self._hours.setdefault(at_ms // HOUR_MS, _Sums()).add(figure, name, amount)
             for hour in sorted(self._hours)[: -MOST_DAYS * 24]:
                 del self._hours[hour]
             self.version += 1
@@ -257,10 +277,12 @@ def _query(where: str) -> str:
     )
 
 
-def _means(steps: Sequence[Sums], figure: str) -> dict[str | None, list[float | None]]:
+def _means(
+    steps: Sequence[tuple[int, Mapping[str | None, int]]],
+) -> dict[str | None, list[float | None]]:
     """Means over the entries of each step. A name that an entry lacks counts as 0."""
-    names = dict.fromkeys(name for step in steps for of, name in step if of == figure)
+    names = dict.fromkeys(name for _, sums in steps for name in sums)
     return {
-        name: [step[figure, name] / step[ENTRIES] if step[ENTRIES] else None for step in steps]
+        name: [sums.get(name, 0) / entries if entries else None for entries, sums in steps]
         for name in names
     }

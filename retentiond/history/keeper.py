@@ -234,7 +234,8 @@ class HistoryKeeper:
                 self._waiting = None
 
     def _settle(self, table: HistoryTable) -> None:
-        """An object store may have taken the last entry although its answer got lost."""
+        """Checks whether the last entry is in the table: an object store may have taken it although
+        its answer got lost."""
         uncertain, self._uncertain = self._uncertain, None
         if uncertain is None:
             return
@@ -271,7 +272,8 @@ class HistoryKeeper:
         self._reported_kind = error.kind
 
     def _succeeded(self) -> None:
-        """Files of older entries may be damaged, or wait for another try to merge them."""
+        """Notes that an entry was written. Files of older entries may be damaged, or wait for
+        another try to merge them."""
         lasting = (
             HistoryUnavailable(self._damage, kind="damaged file")
             if self._damage

@@ -193,7 +193,8 @@ class HistoryTable:
         return pa.RecordBatchReader.from_stream(result)
 
     def _without_damaged(self, first_word: str) -> str:
-        """So that damaged files are not opened. Empty if no file is damaged."""
+        """A condition that leaves out the entries of damaged files, so that these are not opened.
+        Empty if no file is damaged."""
         return "".join(
             f"{first_word if not number else ' AND '}"
             f"NOT (cluster_id = {quoted(file.cluster_id or '')}"
@@ -248,7 +249,8 @@ class HistoryTable:
         return len(self.damaged) > known
 
     def _damage_of(self, file: HistoryFile, columns: str) -> str | None:
-        """It is read as queries read it, because another library may be more lenient."""
+        """Why the file is damaged, or None. It is read as queries read it, because another library
+        may be more lenient."""
         if not is_remote(self.place):
             why = damage_by_size(Path(self.place, file.path), file.size_bytes)
             if why is not None:

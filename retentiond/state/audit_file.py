@@ -188,7 +188,8 @@ def log_bytes(state_dir: Path) -> int:
 
 
 def oldest_entry_s(state_dir: Path) -> float | None:
-    """In epoch seconds; None if there is no entry, or none can be read now."""
+    """When the oldest cycle in the log was planned, in epoch seconds; None if there is none, or
+    none can be read now."""
     path = state_dir / AUDIT_NAME
     if not path.exists():
         return None

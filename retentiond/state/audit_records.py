@@ -252,7 +252,8 @@ def _opened_briefly(path: Path, timeout_s: float) -> Iterator[sqlite3.Connection
 
 
 def differences(deletion: DeletionRecord) -> tuple[str, ...]:
-    """A sentence for everything that the deletion's own evidence does not prove."""
+    """A sentence for everything about a deletion that its own evidence does not prove; empty if
+    the deletion was allowed."""
     return tuple(_differences(deletion))
 
 

@@ -172,7 +172,8 @@ def check_version(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def with_cluster(remembered: Remembered, path: Path) -> Remembered:
-    """The audit log may know the cluster's id if the file is missing or new."""
+    """The memory with its cluster's id, which the audit log may know if the file is missing or
+    new."""
     if remembered.cluster_id is not None:
         return remembered
     return replace(remembered, cluster_id=_cluster_of_audit(path))

@@ -41,7 +41,8 @@ def recall(state_dir: Path) -> Remembered:
 
 
 def check_version_in(state_dir: Path) -> None:
-    """Raises `StateError` for another version. A damaged memory is a loss: `recall` tells it."""
+    """Raises `StateError` if the memory is of another version. A damaged one is a loss: `recall`
+    tells it."""
     with suppress(OSError, sqlite3.Error), _opened(state_dir / groups_file.NAME):
         pass
 

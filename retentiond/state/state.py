@@ -110,7 +110,8 @@ class KeptFile:
         self.kept = read_kept(state_dir)
 
     def keep(self, **values: Any) -> None:
-        """Returns once they are on disk. Raises `StateError`."""
+        """Replaces these fields of `Kept`, and returns once they are on disk. Raises
+        `StateError`."""
         kept = replace(self.kept, **values)
         if kept == self.kept:
             return

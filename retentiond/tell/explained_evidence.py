@@ -75,8 +75,11 @@ def refuse_unknown(topic: str, topics: Collection[str]) -> None:
 def partitions_at(
     snapshot: Snapshot, topic: str, partition: int | None
 ) -> tuple[TopicPartition, ...]:
-    """Raises `UsageError` for a partition that isn't there, `KafkaUnavailable` if it may be there:
-    a plan has only the first partition of a topic that can't be read."""
+    """All partitions of the topic, or only the given one.
+
+    Raises `UsageError` for a partition that doesn't exist. Raises `KafkaUnavailable` if it may
+    exist: a plan has only the first partition of a topic that can't be read.
+    """
     readings = {each.name: each for each in snapshot.topics}
     refuse_unknown(topic, readings)
     all_partitions = [at for at in partitions_of(snapshot) if at.topic == topic]

@@ -1,4 +1,8 @@
-"""Why records of a topic go or stay: an explanation, and the same as JSON."""
+"""Why records of a topic go or stay: an explanation, and the same as JSON.
+
+An explanation has the plan's answers, the groups that count, and sentences about the disks and the
+timestamps.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,9 @@ from retentiond.tell.report import partition_document
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """``end`` is the smaller of last stable offset and high watermark; None if one is not known.
+    """A partition explained.
+
+    ``end`` is the smaller of last stable offset and high watermark; None if one is not known.
     ``on_disk`` and ``ages`` are sentences; ``ages`` is about records that are dated in the future.
     """
 

@@ -29,7 +29,8 @@ from retentiond.tell.unseen_readers import NOTHING_UNSEEN, UnseenReaders
 def first_look(
     settings: ClientSettings, patterns: Sequence[str], consumed_retention_ms: int
 ) -> Config:
-    """``patterns``: regular expressions for whole topic names; none means all topics."""
+    """The configuration of a first look at a cluster. ``patterns``: valid regular expressions for
+    whole topic names; none means all topics."""
     return Config.model_validate(
         {
             "kafka": kafka_section(settings),
@@ -46,7 +47,8 @@ def first_look(
 
 
 def unmanaged_look(config: Config, topics: Iterable[str], consumed_retention_ms: int) -> Config:
-    """With the `defaults` of ``config``."""
+    """The configuration of a look at topics that no entry of ``config`` covers, with the `defaults`
+    of ``config``."""
     return config.looking_at(
         TopicEntry.model_validate({"name": topic, **_looked_with(consumed_retention_ms)})
         for topic in sorted(topics)

@@ -297,7 +297,8 @@ the audit log and the history. So `with_address` completes the command when the 
 
 
 def with_address(sentence: str, options: str) -> str:
-    """Completes a `GRANT` command. ``options``: the result of `tool_options`."""
+    """The sentence with the complete `GRANT` command, if it has one. ``options``: the result of
+    `tool_options`."""
     command = f"kafka-acls {options} --add --allow-principal User:NAME"
     return sentence.replace(GRANT, command) if options else sentence
 
@@ -310,7 +311,8 @@ END_OF_TRIAL = (
 
 
 def remedy(row: PlanRow, options: str = "") -> str:
-    """In whole sentences. ``options``: the result of `tool_options`."""
+    """What to do about a row of the plan, in whole sentences. ``options``: the result of
+    `tool_options`."""
     if row.dry_run and row.reason is Reason.CONSUMED:
         return END_OF_TRIAL
     group, kind = row.binding_group, row.binding_kind

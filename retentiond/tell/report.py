@@ -57,10 +57,14 @@ class CycleReport:
     """A cycle that got as far as a plan.
 
     - ``outcomes``: one for each row that the guard approved; empty after `retentiond plan`.
-    - ``seconds``: by step, for the steps that were taken.
+    - ``seconds``: by step (gather, decide, guard, delete, record), for the steps that were taken.
+    - ``disk``: what is known of the brokers' disks.
+    - ``lag``: what groups have not read; empty after `retentiond plan`.
     - ``tool_options``: the options with which Kafka's own tools reach the cluster, for remedies.
     - ``failure``: the error that ended the cycle after it had deleted already.
+    - ``group_states``: the kind and state of each group.
     - ``unseen``: a sentence for every sign of readers that commit nothing.
+    - ``coverage``: how far the configuration reaches.
     - ``clock_skew_ms``: the host's clock less the cluster's; None if it is not known.
     - ``evidence_ages_s``: the age of each second reading when its last request went out.
     """
@@ -136,7 +140,8 @@ class CycleReport:
 
     @property
     def undone(self) -> tuple[str, ...]:
-        """A sentence for every reason why deletions were not done, the most frequent first."""
+        """A sentence for every reason why planned deletions were not done, the most frequent
+        first."""
         reasons = Counter(undone(self.plan, self.outcomes.values()))
         planned = len(self.outcomes) + len(turned_down_rows(self.plan))
         failure = (

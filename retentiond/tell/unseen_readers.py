@@ -7,8 +7,9 @@ nothing about these reads. A name proves nothing, so it never enables anything: 
 enable a topic that matches, and `doctor` names it. The table of these names is
 `well_known_topics.toml`, whose comments say where they come from.
 
-Of others' topics, all that can be seen is that such a system uses the cluster. Unlimited retention
-is another sign: somebody may read the topic from the beginning.
+Of the topics of others, which such a system reads too, all that can be seen is that the system uses
+the cluster. A topic with unlimited retention is another sign: somebody may read it from the
+beginning.
 """
 
 from __future__ import annotations
@@ -159,7 +160,8 @@ NOTHING_UNSEEN = UnseenReaders()
 
 
 def unlimited_topics(topics: Iterable[TopicReading]) -> frozenset[str]:
-    """An unknown ``retention.ms`` counts as unlimited, and so do ten years."""
+    """The topics whose ``retention.ms`` is unlimited, or at least ten years. An unknown one counts
+    as unlimited."""
     return frozenset(
         each.name
         for each in topics

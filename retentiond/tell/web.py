@@ -188,7 +188,9 @@ class Server:
 
 
 def serve(app: Starlette, http: Http, is_stuck: Callable[[], object] = lambda: None) -> Server:
-    """``is_stuck``: whether cycles are stuck; /healthz says so even without a password. Raises
+    """A server of the application on the configured port, with the configured security.
+
+    ``is_stuck``: whether cycles are stuck; /healthz says so even without a password. Raises
     `ConfigError` if the port or the certificate can't be used.
     """
     guarded = BasicAuth(app, http.basic_auth, is_stuck) if http.basic_auth else app

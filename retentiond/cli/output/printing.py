@@ -110,7 +110,8 @@ def print_json(document: object) -> None:
 
 
 def told(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """A value for JSON, where a time in epoch milliseconds (``at_ms``) is a text (``at``)."""
+    """A value for JSON, where a time in epoch milliseconds (``at_ms``) is a text (``at``). No other
+    field may end in ``_ms``."""
     times = {name for name, value in fields.items() if name.endswith("_ms") and value is not None}
     return {
         name.removesuffix("_ms"): rfc3339(value) if name in times else value

@@ -22,9 +22,9 @@ LEAST_WIDTH = 40
 _CODES_OF_SUCCESS = (None, 0, 3)  # 3: something was found, and nobody has seen what
 
 
-class Stream:
-    """Stands for stdout or stderr. ``failure``: why something could not be written; what is printed
-    then goes nowhere."""
+class Stdout:
+    """Stands for the stream. ``failure``: why something could not be written; what is printed then
+    goes nowhere."""
 
     def __init__(self, stream: TextIO, *, is_closed: bool = False) -> None:
         self._stream = stream
@@ -63,6 +63,32 @@ class Stream:
         return getattr(self._stream, name)
 
 
+class Stderr:
+    """Stands for the stream, whose disk may be full or whose reader gone."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError):
+            return self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            self._stream.flush()
+
+    def finish(self) -> None:
+        """At the end: Python itself would try to write what is left, and end with 120."""
+        try:
+            self._stream.flush()
+        except OSError:
+            _send_nowhere(self._stream)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
 def _send_nowhere(stream: TextIO) -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     with contextlib.suppress(OSError):  # a stream without a descriptor holds nothing back
@@ -78,8 +104,8 @@ def any_streams() -> Iterator[None]:
     if sys.stdin is None:
         sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115 - for as long as it runs
     is_closed = sys.stdout is None
-    sys.stdout = cast(TextIO, Stream(_writable(sys.stdout), is_closed=is_closed))
-    sys.stderr = cast(TextIO, Stream(_writable(sys.stderr)))
+    sys.stdout = cast(TextIO, Stdout(_writable(sys.stdout), is_closed=is_closed))
+    sys.stderr = cast(TextIO, Stderr(_writable(sys.stderr)))
     try:
         yield
     except SystemExit as ended:
@@ -89,7 +115,8 @@ def any_streams() -> Iterator[None]:
     finally:
         sys.stdout.flush()
         # `run` writes to stderr on a thread of its own, which has yet to write what was said last.
-        getattr(sys.stderr, "finish", sys.stderr.flush)()
+        if (finish := getattr(sys.stderr, "finish", None)) is not None:
+            finish()
 
 
 def settled(code: Any) -> Any:

@@ -1,4 +1,7 @@
-"""What the commands about recorded history share."""
+"""What the commands about recorded history share.
+
+Their options, how they come to the past, and how they say which part of it they know.
+"""
 
 from __future__ import annotations
 
@@ -197,7 +200,8 @@ def asked_questions(
     in_force: PolicyFor,
     tried: PolicyFor | None = None,
 ) -> tuple[TopicQuestion, ...]:
-    """``tried``: in place of the policy in force. Raises `UsageError` for no topic at all."""
+    """``tried``: in place of the policy that is in force. Raises `UsageError` where no topic is
+    asked about."""
     from retentiond.history.ask.question import questions
 
     topics = {topic for topic in past.topic_ids["topic"].to_pylist() if is_asked(topic)}

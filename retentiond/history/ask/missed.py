@@ -60,7 +60,8 @@ def doubts_of(rows: Iterable[Mapping[str, Any]]) -> list[Doubt]:
 def missed(
     replay: Replay, doubts: Sequence[Doubt], doubtful: DataFrame
 ) -> Mapping[str, list[Missed]]:
-    """Sorted by time, group and partition. ``doubtful``: see `readers_below`."""
+    """The missed records of the topics in doubt, sorted by time, group and partition. ``doubtful``:
+    see `readers_below`."""
     if not doubts:
         return {}
     rows = occurrences(readers_below(replay, doubts, doubtful)).toArrow().to_pylist()
@@ -150,7 +151,8 @@ def occurrences(below: DataFrame) -> DataFrame:
 
 
 def commits_in_force(replay: Replay, doubts: Sequence[Doubt]) -> DataFrame:
-    """At the moments in doubt and some before, as in `retentiond.history.ask.readers.in_force`."""
+    """The commits of groups that count, at the moments in doubt and some before, as in
+    `retentiond.history.ask.readers.in_force`."""
     past, asked = replay.past, asked_by(replay, doubts)
     moments, number = past.timeline.moments, past.timeline.number
     selections = [

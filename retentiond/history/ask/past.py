@@ -57,7 +57,8 @@ class Moment(NamedTuple):
 
 
 class AskedCluster(NamedTuple):
-    """``origin``: what names the cluster, as in ``that of --cluster``."""
+    """The cluster that the question is about. ``origin``: what names it, as in
+    ``that of --cluster``."""
 
     cluster_id: str
     origin: str
@@ -72,7 +73,8 @@ class Gap(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """``usual_ms``: the median interval between entries; 0 if there is only one."""
+    """The entries of a period. ``usual_ms``: the median interval between entries; 0 if there is
+    only one entry."""
 
     moments: tuple[Moment, ...]
     since_ms: int
@@ -161,7 +163,8 @@ class Past:
 
 
 def history_at(place: str | Path) -> HistoryTable:
-    """Raises `UsageError` if there is none, and `HistoryUnavailable` if it can't be read."""
+    """Opens the history. Raises `UsageError` if there is none, and `HistoryUnavailable` if it can't
+    be read."""
     try:
         return HistoryTable.open(place)
     except HistoryUnavailable as error:

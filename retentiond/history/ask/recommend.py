@@ -49,7 +49,8 @@ class NeedKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LongestNeed:
-    """The reader that came for the oldest records, and how old its first record was at most."""
+    """The reader that came for the oldest records, when, and how old its first record was at
+    most."""
 
     why: NeedKind
     group: str | None = None

@@ -256,7 +256,8 @@ def _unread(newest: pa.Table) -> tuple[str, ...]:
 
 
 def _stopped(newest: pa.Table, moved: pa.Table, timeline: Timeline) -> tuple[StoppedGroup, ...]:
-    """A group that has never moved in this time counts as stopped since its beginning."""
+    """The groups that have stopped. A group that has never moved in this time counts as stopped
+    since its beginning."""
     begin_ms, until_ms = (timeline.moments[at].entry.at_ms for at in (0, -1))
     ends = {(row["topic"], row["partition"]): row["high_watermark"] for row in newest.to_pylist()}
     groups: dict[str, tuple[set[str], int, int | None]] = {}

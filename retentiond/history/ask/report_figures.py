@@ -44,7 +44,8 @@ class TopicSaving(NamedTuple):
 
 
 class KeepingGroup(NamedTuple):
-    """At the newest entry. ``since_ms``: when a commit last moved; None if none has meanwhile."""
+    """The records that a group has yet to read on the partitions that it binds, at the newest
+    entry. ``since_ms``: when a commit of it last moved; None if none has in this time."""
 
     group: str
     topic: str

@@ -82,7 +82,8 @@ class Tasks(NamedTuple):
 
 
 def tasks_of(session: SparkSession, master: str) -> Callable[[], Tasks]:
-    """For any thread. Spark Connect doesn't tell it."""
+    """A function that returns how far the session is, for any thread. Spark Connect doesn't tell
+    it."""
     if master.startswith(CONNECT_SCHEME):
         return lambda: Tasks(0, 0)
     stages: dict[int, Tasks] = {}

@@ -75,7 +75,8 @@ class SimulatedTopic:
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """``total``: its peaks are those of the sum, at moments when all topics are known."""
+    """The simulation of all topics. ``total``: all topics together; its peaks are those of the sum,
+    at moments when all topics are known."""
 
     past: Past
     topics: tuple[SimulatedTopic, ...]

@@ -189,7 +189,8 @@ class TopicAnswer:
 
     @property
     def frees_of_size(self) -> Stored:
-        """To be compared with the size: local bytes are None unless both are known."""
+        """What the deletions free, to be compared with the size: local bytes are None unless both
+        are known."""
         return self.frees._replace(local=None if self.size.local is None else self.frees.local)
 
     @property
@@ -278,7 +279,8 @@ def caveats(topics: Iterable[TopicAnswer]) -> Iterator[Caveat]:
 
 @dataclass(frozen=True)
 class ClusterAnswer:
-    """``log_bytes``: the size of all logs, Kafka's own included; None if a disk is unreadable."""
+    """The figures of a whole plan. ``topics``: in the plan's order. ``log_bytes``: the size of all
+    logs on all disks, Kafka's own included; None if a disk is unreadable."""
 
     topics: tuple[TopicAnswer, ...] = ()
     log_bytes: int | None = None

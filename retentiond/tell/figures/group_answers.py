@@ -103,7 +103,8 @@ class GroupAnswer:
 
 @dataclass(frozen=True)
 class GroupOnTopics:
-    """``topics``: those on which it keeps most come first, then those on which it lags most."""
+    """A group on all topics that it reads or binds. ``topics``: those on which it keeps most come
+    first, then those on which it lags most."""
 
     topics: tuple[tuple[TopicAnswer, GroupAnswer], ...]
 
@@ -130,7 +131,8 @@ class GroupOnTopics:
 
     @property
     def keeps_since_ms(self) -> int | None:
-        """On the topic where it has kept records longest; None if that was not observed."""
+        """Since when the group has not moved, on the topic where it has kept records longest. None
+        if it keeps none, or if that was not observed."""
         since_ms = (each.stands_since_ms for each in self.answers if each.kept_records)
         return min((each for each in since_ms if each is not None), default=None)
 
@@ -138,7 +140,8 @@ class GroupOnTopics:
 def group_on_topics(
     cluster: ClusterAnswer, group_id: str, readers: Mapping[str, TopicReader]
 ) -> GroupOnTopics:
-    """``readers``: the group as a reader, by topic."""
+    """The group on all topics that it reads or binds. ``readers``: the group as a reader, by
+    topic."""
     answers: list[tuple[TopicAnswer, GroupAnswer]] = []
     for topic in cluster.topics:
         reader = readers.get(topic.topic)
@@ -147,19 +150,22 @@ def group_on_topics(
                 continue
             reader = TopicReader(group_id, None)
         answers.extend((topic, answer) for answer in group_answers(topic, [reader]))
-    answers.sort(
-        key=lambda pair: (
-            -known_bytes(pair[1].kept),
-            -pair[1].kept_records,
-            -len(pair[1].binds),
-            -(pair[1].known_lag or 0),
-        )
-    )
+    answers.sort(key=lambda pair: _keeps_most_first(pair[1]))
     return GroupOnTopics(tuple(answers))
 
 
+def _keeps_most_first(answer: GroupAnswer) -> tuple[int, int, int, int]:
+    return (
+        -known_bytes(answer.kept),
+        -answer.kept_records,
+        -len(answer.binds),
+        -(answer.known_lag or 0),
+    )
+
+
 def group_answers(topic: TopicAnswer, readers: Iterable[TopicReader]) -> tuple[GroupAnswer, ...]:
-    """Those that bind most partitions come first, then those that lag most."""
+    """The answers for a topic's groups: those that bind most partitions come first, then those that
+    lag most."""
     ends = {each.row.partition: each.row.high_watermark for each in topic.partitions}
     binds: defaultdict[str | None, list[int]] = defaultdict(list)
     for each in topic.partitions:
@@ -183,7 +189,9 @@ def group_answers(topic: TopicAnswer, readers: Iterable[TopicReader]) -> tuple[G
 
 @dataclass(frozen=True, slots=True)
 class LagReport:
-    """``kept``: how many records a group alone keeps. ``margins``: seconds until Kafka's forced
+    """What a cycle finds out about the groups' lag in addition to its plan.
+
+    ``kept``: how many records a group alone keeps. ``margins``: seconds until Kafka's forced
     retention reaches records that a group has not read. ``problem``: why some figures may be
     missing.
     """

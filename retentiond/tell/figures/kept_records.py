@@ -59,7 +59,8 @@ KEPT_BY_LIMIT = KeptBecause(Reason.LIMIT_REACHED)
 
 
 class KeptRecords(NamedTuple):
-    """Records that stay for one cause, and their share of the bytes of each partition."""
+    """Records that stay for one cause, and about what they take: their share of the bytes of each
+    partition."""
 
     keeper: KeptBecause
     records: int

@@ -37,7 +37,8 @@ class CommittedPositions:
 
 
 def positions(snapshot: Snapshot) -> CommittedPositions:
-    """The current commit if there is one, else the remembered one."""
+    """The positions of the groups that count for the topic's policy: the current commit if there is
+    one, else the remembered one."""
     commits = snapshot.commits
     offsets = pc.coalesce(commits["offset"], commits["remembered_offset"])
     if offsets.null_count:
@@ -87,7 +88,8 @@ def kept_by_one_group(
 def _positions_of_others(
     snapshot: Snapshot, rows: Sequence[PlanRow], positions: CommittedPositions
 ) -> tuple[Integers, Integers]:
-    """The smallest position of all groups but the binding one, and how many have one."""
+    """For each partition, the smallest position of all groups but the binding one, and how many of
+    them have a position."""
     numbers = {group.group_id: number for number, group in enumerate(snapshot.groups)}
     binding = np.fromiter(
         (

@@ -90,6 +90,10 @@ def _names(figures: Mapping[str, float], *, per: float = 1) -> Samples:
     return (((label(name),), value / per) for name, value in sorted(figures.items()))
 
 
+def _seconds(ms: int | None) -> float | None:
+    return None if ms is None else ms / 1000
+
+
 def _counted(keys: Iterable[tuple[str, ...]]) -> Samples:
     return sorted(Counter(keys).items())
 
@@ -407,7 +411,7 @@ CYCLE_METRICS: tuple[Definition[CycleFigures], ...] = (
         "The host's clock less the cluster's, when the last plan was made; positive: the host is "
         "ahead. Absent if the cluster does not tell its time.",
         (),
-        lambda cycle: [((), None if (ms := cycle.report.clock_skew_ms) is None else ms / 1000)],
+        lambda cycle: [((), _seconds(cycle.report.clock_skew_ms))],
     ),
     Definition(
         "retentiond_groups",

@@ -1,4 +1,8 @@
-"""What the pages of one topic and of one group show."""
+"""What the pages of one topic and of one group show.
+
+The page of a topic shows why its records go or stay, which groups read it, and its partitions. The
+page of a group shows which partitions it binds, how many records it keeps, and since when.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +54,8 @@ class PartitionFilter:
 
 
 def reasons(topic: TopicAnswer) -> tuple[tuple[SimilarPartitions, ...], int]:
-    """By reason and by the group that is the cause; and how many more sets there are."""
+    """The partitions by reason and by the group that is the cause, the largest sets first; and how
+    many more sets there are."""
     alike = topic.alike(cause)
     return alike[:MOST_REASONS], max(0, len(alike) - MOST_REASONS)
 
@@ -116,7 +121,8 @@ class GroupItem:
 
 
 def find_group(report: CycleReport, name: str) -> str | None:
-    """Among the groups that the cycle saw or that bind a partition."""
+    """The group with this name in its address, among the groups that the cycle saw or that bind a
+    partition."""
     binding = (row.binding_group for row in report.plan.rows)
     known = dict.fromkeys((*report.group_states, *binding))
     return next((each for each in known if each is not None and address(each) == name), None)

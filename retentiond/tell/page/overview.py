@@ -62,15 +62,18 @@ def judge_health(status: DaemonStatus, pause: Pause | None) -> Health:
     """The daemon's health. ``pause``: the present one, not the one that the last cycle found."""
     report = status.report
     main, *notes = _findings(status, report, pause)
-    is_pressed = report is not None and report.disk.relief
-    interval_ms = (is_pressed and status.pressure_interval_ms) or status.interval_ms
     return Health(
         main,
         tuple(notes[:MOST_NOTES]),
         max(0, len(notes) - MOST_NOTES),
         report.plan.planned_at_ms if report else None,
-        report.plan.planned_at_ms + interval_ms if report and not status.problem else None,
+        _next_ms(status, report) if report and not status.problem else None,
     )
+
+
+def _next_ms(status: DaemonStatus, report: CycleReport) -> int:
+    interval_ms = status.pressure_interval_ms if report.disk.relief else None
+    return report.plan.planned_at_ms + (interval_ms or status.interval_ms)
 
 
 def _findings(
@@ -237,7 +240,8 @@ class TopicItem:
 
 
 class LogDirItem(NamedTuple):
-    """``until_full_s``: if the trend goes on; None if it doesn't fill up, or is not known."""
+    """A log directory. ``until_full_s``: in how many seconds it will be full if the trend goes
+    on; None if it doesn't fill up, or if that is not known yet."""
 
     log_dir: LogDirCapacity
     is_under_pressure: bool
@@ -249,7 +253,8 @@ class LogDirItem(NamedTuple):
 
 
 class FreedFigures(NamedTuple):
-    """Bytes on the disks of all replicas, and about those in remote storage; None if not known."""
+    """What deletions free. ``freed_bytes``: on the disks of all replicas. ``remote_bytes``: about
+    how much in remote storage. None if not known."""
 
     records: int
     freed_bytes: int | None
@@ -297,7 +302,8 @@ def topic_item(report: CycleReport, topic: TopicAnswer) -> TopicItem:
 
 
 def freed_by(report: CycleReport, partitions: Iterable[PartitionAnswer]) -> FreedFigures:
-    """What the cycle deleted, or a dry run or a trial would delete, with the predicted bytes."""
+    """What the cycle deleted of these partitions, or a dry run or a trial would delete, with the
+    predicted bytes."""
     deleted = [
         each
         for each in partitions
@@ -327,7 +333,8 @@ class Paged(Generic[T]):
 
     @property
     def first(self) -> int:
-        """Among the matching rows, from 1 on; 0 if there is none."""
+        """The number of the page's first row among the matching rows, from 1 on; 0 if there is
+        none."""
         return (self.number - 1) * PAGE_ROWS + 1 if self.found else 0
 
     @property

@@ -1,6 +1,7 @@
 """The last days of the history as charts: disk by topic, deleted records, lag of binding groups.
 
-A chart is drawn again only if its figures have changed since.
+`retentiond.history.hourly` reads the figures. A chart is drawn again only if its figures have
+changed since.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ DAY_H = 24
 
 
 class ChartText(NamedTuple):
-    """``names``: what its lines are, topics or groups. ``nothing``: said without figures."""
+    """The words of a chart. ``names``: what its lines are, topics or groups. ``nothing``: the words
+    if there are no figures."""
 
     title: str
     names: str
@@ -74,7 +76,8 @@ class RecentChart:
 
 @dataclass(frozen=True, slots=True)
 class RecentHistory:
-    """``notes``: what is missing, and why. ``saved``: about the disk space that was saved."""
+    """``notes``: sentences that say what is missing, and why. ``saved``: a sentence about the disk
+    space that was saved."""
 
     span: TimeRange
     charts: tuple[RecentChart, ...]

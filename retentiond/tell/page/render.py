@@ -126,17 +126,20 @@ def with_code(sentences: str) -> Markup:
 
 
 def topic_path(topic: str) -> str:
-    """Relative to the site's root, so that it works behind a proxy's prefix."""
+    """The path of a topic's page, relative to the site's root, so that it works behind a proxy's
+    prefix."""
     return f"topics/{quote(topic, safe='', errors='replace')}"
 
 
 def address(group_id: str) -> str:
-    """The group's name, shortened, without characters that an address can't have."""
+    """The group's name in an address: shortened, and without characters that an address can't
+    have."""
     return label(group_id).encode(errors="replace").decode()
 
 
 def group_path(group_id: str) -> str:
-    """A browser takes ``.`` and ``..`` for folders, so such a name becomes a parameter."""
+    """The path of a group's page, relative to the site's root. A browser takes ``.`` and ``..`` for
+    folders, so such a name becomes a parameter."""
     name = address(group_id)
     if name in ("", ".", ".."):
         return f"groups/?{urlencode({'name': name})}"
@@ -156,7 +159,8 @@ CACHE_FOR_A_YEAR = "public, max-age=31536000, immutable"
 
 
 def asset_paths() -> dict[str, str]:
-    """By names that templates can use, such as `page_css`. They change with the contents."""
+    """Addresses of the files that the page loads, relative to the site's root, by names that
+    templates can use, such as `page_css`. They change with the contents."""
     versions = {
         each.name: hashlib.sha256(each.read_bytes()).hexdigest()[:16] for each in ASSETS.iterdir()
     }
@@ -219,7 +223,8 @@ def records_by_kind(answer: PartitionAnswer | TopicAnswer) -> Counter[str]:
 def bar(
     counts: Mapping[str, int], width: float, whole: int | None = None
 ) -> tuple[BarSegment, ...]:
-    """``whole``: how many records fill the width; by default, those in ``counts``."""
+    """The segments of a bar, in the order of `RECORD_KINDS`. ``whole``: how many records fill the
+    width; by default, those in ``counts``."""
     total = max(1, whole if whole is not None else sum(counts.values()))
     shown = [(kind, counts[kind]) for kind in RECORD_KINDS if counts.get(kind, 0)]
     widths = [max(LEAST_WIDTH, records / total * width) for _, records in shown]

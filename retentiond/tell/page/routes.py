@@ -48,7 +48,8 @@ MOST_CHARS = 300
 def status_page(
     status: DaemonStatus, now: Callable[[], int], state_dir: Path, keeper: HistoryKeeper
 ) -> list[BaseRoute]:
-    """``now`` returns epoch milliseconds. ``state_dir`` is only read."""
+    """The routes of the status page. ``now`` returns epoch milliseconds. ``state_dir`` is only
+    read."""
     charts = recent.RecentCharts(keeper)
     site = _Site(status, now, state_dir, keeper, charts, environment())
     return [

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import PydanticCustomError
 
-from retentiond.errors import ConfigError
+from retentiond.errors import OUT_OF_BOUNDS, ConfigError
 from retentiond.kafka.interface import INTERNAL_TOPICS, KAFKAS_HIGH_WATERMARK, OffsetBound
 from retentiond.model import LARGEST_PARTITION, TopicPartition
 from retentiond.tools.delete_records.partitions import Item
@@ -44,8 +44,7 @@ _SENTENCES = {  # pydantic's own kinds of error
     "string_type": "expected a string",
     "string_too_short": "expected the name of a topic",
     "int_type": "expected a whole number",
-    "greater_than_equal": "expected {ge} or more",
-    "less_than_equal": "expected {le} or less",
+    **OUT_OF_BOUNDS,
 }
 
 

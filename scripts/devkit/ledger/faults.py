@@ -21,6 +21,7 @@ INTENT_SECONDS = 10.0
 CUTS = 6
 AT_ONCE = 2
 RECOVERY_SECONDS = 240.0  # Spark takes its time to start on a busy machine
+PATIENCE_SECONDS = 90.0  # after faults that are all `UNINTERRUPTED`
 NEW_START_SECONDS = 30.0
 ELSEWHERE_SECONDS = 60.0
 HOURS = (3.0, 12.0)
@@ -60,6 +61,15 @@ OF_BROKERS = (
     Fault.CONNECTIONS_CUT,
     Fault.DAEMON_KILLED_WAITING,
 )
+UNINTERRUPTED = (
+    Fault.DAEMON_FROZEN,
+    Fault.CLOCK_AHEAD,
+    Fault.CLOCK_BEHIND,
+    Fault.TOPIC_RECREATED,
+    Fault.DISK_FILLED,
+)
+"""After these the daemon neither starts again nor waits for a broker."""
+
 LEFT_FREE = BELOW_FREE / 2
 PRESSURE = "cycles under pressure"
 
@@ -129,7 +139,7 @@ class Faults:
             self._strike(fault)
             self._disturb_if(fault)
             self.done[fault] += 1
-        self.recover(" and ".join(faults))
+        self._recover(faults)
 
     def _strike(self, fault: Fault) -> None:
         node = self._random.choice(self._cluster.kafka.nodes)
@@ -175,15 +185,17 @@ class Faults:
         if fault in OF_BROKERS:
             self._stage.book.shown.disturb()
 
-    def recover(self, after: str) -> None:
+    def _recover(self, faults: Sequence[Fault]) -> None:
         """Return when all replicas are in sync and the daemon has gone through sound cycles."""
-        if not self._cluster.await_in_sync(RECOVERY_SECONDS):
-            raise Wedged(f"not all replicas were in sync after {RECOVERY_SECONDS:g} s")
+        self._await_in_sync()
+        is_uninterrupted = all(fault in UNINTERRUPTED for fault in faults)
+        patience = PATIENCE_SECONDS if is_uninterrupted else RECOVERY_SECONDS
         # One may have been under way when all was well; the next shows that there are more.
-        if self._daemon.await_cycles(2, RECOVERY_SECONDS):
+        if self._daemon.await_cycles(2, patience):
             return
+        after = " and ".join(faults)
         self.problems.append(
-            f"the daemon made no complete cycle in {RECOVERY_SECONDS:g} s after: {after}"
+            f"the daemon made no two complete cycles in {patience:g} s after: {after}"
             if self._daemon.died is None
             else f"the daemon ended by itself with exit code {self._daemon.died} after: {after}"
         )
@@ -191,6 +203,10 @@ class Faults:
         self._start_anew()
         if not self._daemon.await_cycles(1, RECOVERY_SECONDS):
             raise Wedged(f"the daemon made no complete cycle in {RECOVERY_SECONDS:g} s more")
+
+    def _await_in_sync(self) -> None:
+        if not self._cluster.await_in_sync(RECOVERY_SECONDS):
+            raise Wedged(f"not all replicas were in sync after {RECOVERY_SECONDS:g} s")
 
     def _await_moment(self) -> None:
         """Every other time, strike when a deletion is under way."""
@@ -267,7 +283,7 @@ class Faults:
 
     def _recreate(self) -> None:
         """A few times, with little or much in it. A new topic needs all brokers."""
-        self._cluster.await_in_sync(RECOVERY_SECONDS)
+        self._await_in_sync()
         for _ in range(self._random.randint(1, 4)):
             self._stage.recreate()
             self._tell("the topic was deleted and created again")

@@ -14,7 +14,7 @@ import pytest
 from retentiond.cli.delete_records import show
 from retentiond.cli.options import Output
 from retentiond.cli.output.printing import progress, while_read
-from retentiond.cli.output.streams import Stream
+from retentiond.cli.output.streams import Stdout
 from retentiond.model import Outcome
 from retentiond.tools.delete_records.partitions import Item
 from tests.support.builders.reports import outcome, report, row
@@ -68,7 +68,7 @@ def test_the_exit_code_of_a_cycle_tells_of_the_cycle(  # noqa: PLR0917
 
 def test_a_long_list_ends_with_its_reader(unread: int, monkeypatch: pytest.MonkeyPatch) -> None:
     with os.fdopen(os.dup(unread), "w") as stream:
-        stdout = Stream(stream)
+        stdout = Stdout(stream)
         monkeypatch.setattr(sys, "stdout", stdout)
         seen = []
         for each in while_read(range(1000)):
@@ -101,7 +101,7 @@ def test_the_outcome_of_many_partitions_ends_with_its_reader(
 ) -> None:
     """What was deleted is deleted, so the command ends as it would have."""
     with os.fdopen(os.dup(unread), "w") as stream:
-        stdout = Stream(stream)
+        stdout = Stdout(stream)
         monkeypatch.setattr(sys, "stdout", stdout)
         show([Item("orders", number, 1) for number in range(5000)], Output.TABLE, dry_run=True)
     assert stdout.reader_is_gone

@@ -39,9 +39,13 @@ def test_what_nothing_sets_is_built_in() -> None:
 
 @pytest.mark.parametrize(
     ("enable", "default", "enabled"),
-    [("", "", False), (", enable: false", "", False), ("", "enable: true", True),
-     (", enable: false", "enable: true", False)],
-)  # fmt: skip
+    [
+        ("", "", False),
+        (", enable: false", "", False),
+        ("", "enable: true", True),
+        (", enable: false", "enable: true", False),
+    ],
+)
 def test_an_entry_enables_or_disables_and_else_the_defaults_do(
     enable: str, default: str, enabled: bool
 ) -> None:
