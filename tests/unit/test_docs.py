@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import typer.main
+from markdown_it import MarkdownIt
 
 from devkit.docs import commands
 from devkit.docs.__main__ import pages
@@ -43,6 +44,16 @@ def test_what_a_document_points_at_exists(document: Path) -> None:
 
 def test_the_documents_point_at_something() -> None:
     assert len({path for document in DOCUMENTS for path in pointed_at(document)}) > 10
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_row_of_a_table_is_rendered_in_it(document: Path) -> None:
+    text = document.read_text()
+    outside_code = re.sub(r"^( *)```.*?^\1```", "", text, flags=re.MULTILINE | re.DOTALL)
+    lines = re.findall(r"^\|.*$", outside_code, re.MULTILINE)
+    rows = [line for line in lines if not re.fullmatch(r"\|(\s*:?-+:?\s*\|)+", line)]
+    rendered = MarkdownIt().enable("table").render(text)
+    assert rendered.count("<tr>") == len(rows)
 
 
 def test_every_promise_names_its_evidence_and_tests_that_there_are() -> None:
