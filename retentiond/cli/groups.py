@@ -73,6 +73,9 @@ def groups(
         print(f"retentiond: warning: {said}", file=sys.stderr)
     documents.sort(key=lambda document: (document["group"], document["kind"]))
     if output is Output.JSON:
+        if remembered.lost:
+            said = printable(f"vanished groups may be missing: {remembered.lost}")
+            print(f"retentiond: warning: {said}", file=sys.stderr)
         print_json(documents)
     else:
         _print(documents, remembered.lost, len(known))

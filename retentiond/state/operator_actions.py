@@ -20,7 +20,7 @@ from retentiond.errors import StateError
 from retentiond.formatting import printable
 from retentiond.state.audit_file import AUDIT_NAME, open_for_writing, opened_for_reading, unusable
 from retentiond.state.audit_pruning import observed_ms
-from retentiond.state.state_dir import atomic_write
+from retentiond.state.state_dir import atomic_write, read_regular
 
 PAUSE_NAME = "paused"
 
@@ -46,7 +46,7 @@ def read_pause(state_dir: Path) -> Pause | None:
     """None if deletions may go on."""
     path = state_dir / PAUSE_NAME
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
+        text = read_regular(path).decode(errors="replace")
     except (FileNotFoundError, NotADirectoryError) as error:
         if not path.is_symlink():
             return None

@@ -37,7 +37,7 @@ from retentiond.state.operator_actions import (
     record_action,
     write_pause,
 )
-from retentiond.state.state_dir import atomic_write, not_writable, state_lock
+from retentiond.state.state_dir import atomic_write, not_writable, read_regular, state_lock
 
 KEPT_NAME = "cycle.json"
 
@@ -95,7 +95,7 @@ _VALUES: dict[str, TypeAdapter[Any]] = {
 def read_kept(state_dir: Path) -> Kept:
     values: dict[str, Any] = {}
     with suppress(OSError, ValueError, RecursionError):
-        stored = json.loads((state_dir / KEPT_NAME).read_bytes())
+        stored = json.loads(read_regular(state_dir / KEPT_NAME))
         for name, of in _VALUES.items():  # each by itself: another version may know one otherwise
             with suppress(KeyError, TypeError, ValidationError):
                 values[name] = of.validate_python(stored[name])

@@ -14,6 +14,7 @@ import math
 import os
 import socket
 import sqlite3
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,6 +22,25 @@ from pathlib import Path
 from retentiond.errors import StateError
 
 BUSY_MS = 5000  # how long to wait while another process writes to a database
+
+
+def open_regular(path: str | Path, flags: int, mode: int = 0o666) -> int:
+    """Opens a file for `open`, whose ``opener`` this is. It never waits, as for the other end of a
+    pipe. Raises `OSError`, also for a pipe, a device, a socket or a folder."""
+    fd = os.open(path, flags | os.O_NONBLOCK, mode)
+    kind = stat.S_IFMT(os.fstat(fd).st_mode)
+    if kind == stat.S_IFREG:
+        return fd
+    os.close(fd)
+    if kind == stat.S_IFDIR:
+        raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
+    raise OSError(errno.EINVAL, f"{Path(path).name} is no regular file")
+
+
+def read_regular(path: Path) -> bytes:
+    """Raises `OSError`, see `open_regular`."""
+    with open(path, "rb", opener=open_regular) as file:
+        return file.read()
 
 
 class DatabaseFiles:
@@ -90,6 +110,10 @@ def say_remedy(error: Exception) -> str:
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     """The file must exist. Raises `sqlite3.Error`."""
+    for part in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
+        # SQLite would wait for a pipe's other end. `os.path` raises nothing.
+        if os.path.exists(part) and not os.path.isfile(part):
+            raise sqlite3.OperationalError(f"{part} is no regular file")
     uri = f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}"
     connection = sqlite3.connect(
         uri, uri=True, timeout=BUSY_MS / 1000, isolation_level=None, check_same_thread=False
@@ -150,7 +174,7 @@ def atomic_write(path: Path, content: bytes, consequence: str) -> None:
     unfinished = path.with_name(f"{path.name}.new")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with unfinished.open("wb") as file:
+        with open(unfinished, "wb", opener=open_regular) as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -181,7 +205,7 @@ def state_lock(state_dir: Path) -> Iterator[None]:
     try:
         state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         # Not inheritable (PEP 446): a JVM that outlives the daemon holds nothing.
-        fd = os.open(state_dir / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o600)
+        fd = open_regular(state_dir / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as exc:
         raise not_writable(state_dir, exc) from exc
     try:
@@ -201,19 +225,22 @@ def state_lock(state_dir: Path) -> Iterator[None]:
 
 
 def holder_of(state_dir: Path) -> str | None:
-    """The process that holds the directory now; None if none does, as far as this user can see.
+    """The process that holds the directory now; None if none does, as far as this user can see, or
+    if the file system has no locks.
 
     It tries the lock itself, shared and for a moment, because the file's text outlives a killed
     holder.
     """
     try:
-        fd = os.open(state_dir / LOCK_NAME, os.O_RDONLY)
+        fd = open_regular(state_dir / LOCK_NAME, os.O_RDONLY)
     except OSError:
         return None
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
+    except BlockingIOError:
         return _holder(fd)
+    except OSError:
+        return None
     finally:
         os.close(fd)
     return None

@@ -18,7 +18,7 @@ from pydantic import BeforeValidator, PlainSerializer, TypeAdapter
 
 from retentiond.clock import Uptime
 from retentiond.errors import StateError
-from retentiond.state.state_dir import atomic_write
+from retentiond.state.state_dir import atomic_write, open_regular, read_regular
 from retentiond.tools.orphans.broker_process import BrokerLogDirs
 from retentiond.tools.orphans.folder import PartitionFolder
 
@@ -87,7 +87,7 @@ class OrphanMemoryFile:
     def read(self) -> OrphanMemory:
         """The memory; empty if there is no file yet. Raises `StateError`."""
         try:
-            return _MEMORY.validate_json(self._path.read_bytes(), strict=True)
+            return _MEMORY.validate_json(read_regular(self._path), strict=True)
         except FileNotFoundError:
             return OrphanMemory()
         except OSError as error:
@@ -105,7 +105,7 @@ class OrphanMemoryFile:
     def locked(self) -> Iterator[None]:
         """Holds the lock. Raises `StateError` if another process holds it."""
         try:
-            fd = os.open(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
+            fd = open_regular(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise StateError(
                 f"{self._path.parent} can't be written to ({error.strerror}); "
@@ -114,9 +114,14 @@ class OrphanMemoryFile:
         try:
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
+            except BlockingIOError as error:
                 raise StateError(
                     "another `retentiond orphans` looks at this broker's directories; wait for it"
+                ) from error
+            except OSError as error:
+                raise StateError(
+                    f"{self._path.parent} can't be locked ({error.strerror}); choose a --state-dir "
+                    "on a file system with file locks"
                 ) from error
             yield
         finally:

@@ -215,6 +215,10 @@ def test_a_damaged_file_is_said_and_neither_moved_nor_mended(
     shown = command("groups", "--config", config_file)
     assert shown.code == 0
     assert "Nothing is deleted: the remembered groups in" in " ".join(shown.out.split())
+    shown = command("groups", "--output", "json", "--config", config_file)
+    assert shown.code == 0
+    assert "warning: vanished groups may be missing: the remembered groups in" in shown.err
+    assert not any(each["vanished_since"] for each in json.loads(shown.out))
     for arguments in (["forget", "billing"], ["accept"]):
         done = command("groups", *arguments, "--yes", "--config", config_file)
         assert (done.code, done.out) == (2, "")

@@ -6,8 +6,10 @@ import sqlite3
 import threading
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
+import wrapt
 
 from retentiond.errors import StateError, UsageError
 from retentiond.state.audit_file import AUDIT_NAME
@@ -98,3 +100,31 @@ def test_a_memory_opens_from_the_copy(state_dir: Path, tmp_path: Path) -> None:
     back_up(state_dir, tmp_path / "copy")
     with closing(GroupMemory.open(tmp_path / "copy")) as memory:
         assert memory.recall().commits
+
+
+def test_connections_that_a_tracing_tool_has_wrapped_are_copied(
+    state_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OpenTelemetry's instrumentation puts a proxy of wrapt's in place of each connection."""
+    connect = sqlite3.connect
+
+    def traced(*arguments: Any, **named: Any) -> Any:
+        return wrapt.ObjectProxy(connect(*arguments, **named))
+
+    monkeypatch.setattr("sqlite3.connect", traced)
+    back_up(state_dir, tmp_path / "copy")
+    assert recall(tmp_path / "copy").commits == recall(state_dir).commits
+
+
+def test_a_copy_keeps_the_write_ahead_log_and_the_schemas_number(
+    state_dir: Path, tmp_path: Path
+) -> None:
+    """Without that log a reader would keep the daemon from writing."""
+    back_up(state_dir, tmp_path / "copy")
+    for name in (AUDIT_NAME, GROUPS_NAME):
+        said = []
+        for folder in (state_dir, tmp_path / "copy"):
+            with closing(sqlite3.connect(folder / name)) as database:
+                pragmas = ("journal_mode", "user_version", "auto_vacuum", "page_size")
+                said.append([database.execute(f"PRAGMA {each}").fetchall() for each in pragmas])
+        assert said[0] == said[1]
