@@ -31,10 +31,10 @@ from retentiond.model import DeletionOutcome, Outcome, TopicPartition
 MAX_EVIDENCE_AGE_S = 5.0
 """How long after the second reading began a request may still go out."""
 
-ROUND_TRIPS = 7
+ROUND_TRIPS = 9
 """How many round trips follow one another from the beginning of a second reading until its request
-is with the leader: the groups' names, their commits, offsets, times (two), then the look and the
-request."""
+is with the leader: the groups' names, their commits, offsets, times (two), then the look (three)
+and the request."""
 
 FAR_S = 0.05
 """A shorter round trip is none worth telling of."""

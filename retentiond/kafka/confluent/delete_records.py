@@ -6,7 +6,11 @@ from the addresses that the proven cluster advertises, and asked right before ea
 cluster and which topics it speaks to.
 
 A connection takes many round trips: for the name, TLS and the login. `Deleter.get_ready` makes it
-before the evidence is read, so that the look takes one and the request half of one.
+before the evidence is read, so that the look takes three and the request half of one.
+
+Invariant: the topics' ids are asked for when everything else has answered, and their answer is the
+last that is awaited before the request. Asked for beside something slower, they would be as old as
+that is slow, and a topic may be recreated meanwhile.
 
 Invariant: a request goes only to a leader that has just answered. librdkafka keeps one for any
 other until that leader answers or the request's time is over, and the evidence grows old meanwhile.
@@ -115,7 +119,7 @@ class Deleter:
     ) -> dict[str, str | Failure]:
         """The topics' ids, as Kafka's tools print them; each by its name.
 
-        Asks the leaders at the same time, and for the ids once more where a leader kept it waiting.
+        Asks one after the other: the leaders, which cluster it is, and the ids.
         ``proven``: a leader that is not among these brokers counts as silent.
         Raises `OtherCluster` where it speaks to another cluster, `KafkaUnavailable` where it can't
         ask.
@@ -123,26 +127,22 @@ class Deleter:
         names = sorted({partition.topic for partition in partitions})
         patience_s = max(CONNECT_LEADERS_S, self._connected_in_s / 2)
         with explained(self._settings):
-            asked = _describe(self._client, names, timeout_s)
-            silent, at_once = self._ask_leaders(partitions, timeout_s, patience_s)
+            silent = self._ask_leaders(partitions, timeout_s, patience_s)
             if proven is not None:
                 answered = proven()
                 silent |= {at for at, by in self._leaders.items() if by not in answered}
             self._silent = silent
-            if not at_once:
-                asked = _describe(self._client, names, timeout_s)
-            cluster_to_come, topics = asked
-            cluster = cluster_to_come.result(timeout_s + FUTURE_GRACE_S)
+            cluster = self._client.describe_cluster(request_timeout=timeout_s)
+            self._compare(cluster.result(timeout_s + FUTURE_GRACE_S))
+            topics = self._client.describe_topics(TopicCollection(names), request_timeout=timeout_s)
             ids = {name: _topic_id(future, timeout_s) for name, future in topics.items()}
         self._looked_at = self._handed_over_at = time.monotonic()
-        self._compare(cluster)
         return ids
 
     def _ask_leaders(
         self, partitions: Collection[TopicPartition], timeout_s: float, patience_s: float
-    ) -> tuple[frozenset[TopicPartition], bool]:
-        """The partitions without a leader, or whose leader did not answer; and whether one round
-        trip has told.
+    ) -> frozenset[TopicPartition]:
+        """The partitions without a leader, or whose leader did not answer.
 
         Each is asked about one partition; the one that has told who leads has just answered. While
         one no longer leads, the next is looked for.
@@ -157,18 +157,16 @@ class Deleter:
             by for by in _answering(earlier, patience_s) if led.get(self._answered[by]) == by
         }
         answered.add(listing.orig_broker_id)
-        at_once = True
         while True:
             leaders = self._leaders = dict(_leaders(listing, partitions))
             missing = {by: at for at, by in leaders.items() if by >= 0 and by not in answered}
             if missing:
-                at_once = False
                 left_s = max(until - time.monotonic(), LEADER_RETRY_S)
                 answered |= _answering(_ask_for_starts(client, missing, left_s), left_s)
             silent = frozenset(at for at, by in leaders.items() if by not in answered)
             if not silent or time.monotonic() + LEADER_RETRY_S > until:
                 self._answered = {by: at for at, by in leaders.items() if by in answered}
-                return silent, at_once
+                return silent
             time.sleep(LEADER_RETRY_S)
             listing = client.list_topics(timeout=max(until - time.monotonic(), LEADER_RETRY_S))
             answered.add(listing.orig_broker_id)
@@ -201,14 +199,6 @@ class Deleter:
                     f"at {address(node.host, node.port)} for the client that deletes; nothing was "
                     "requested"
                 )
-
-
-def _describe(
-    client: AdminClient, names: list[str], timeout_s: float
-) -> tuple[Future[Any], Mapping[str, Future[Any]]]:
-    """What the cluster is, and what the topics are, to come."""
-    cluster = client.describe_cluster(request_timeout=timeout_s)
-    return cluster, client.describe_topics(TopicCollection(names), request_timeout=timeout_s)
 
 
 def _leaders(

@@ -482,7 +482,7 @@ def test_evidence_of_just_the_age_allowed_is_used(stage: Stage) -> None:
 
 @pytest.mark.parametrize(
     ("round_trip_s", "said"),
-    [(0.01, ""), (0.6, "; 7 round trips to the brokers, of 600 ms each, take 4.2 s of it")],
+    [(0.01, ""), (0.6, "; 9 round trips to the brokers, of 600 ms each, take 5.4 s of it")],
 )
 def test_evidence_that_is_too_old_says_what_long_round_trips_have_to_do_with_it(
     stage: Stage, round_trip_s: float, said: str
