@@ -161,6 +161,18 @@ def without_parameters(master: str) -> str:
     return master.partition(";")[0]
 
 
+HOST_RULE = "each part between two dots has 1 to 63 letters, and the whole has 253 at most"
+
+
+def is_host(name: str) -> bool:
+    """Whether a resolver can be asked about the name or address. Python encodes it before that, and
+    raises an error that is none of the network's."""
+    try:
+        return name.isprintable() and 0 < len(name.encode("idna").removesuffix(b".")) <= 253
+    except UnicodeError:
+        return False
+
+
 def say_name(name: str) -> str:
     """A group's or a reader's name for people: printable, ``""`` where it is empty, and where it is
     long its two ends and its length."""

@@ -23,11 +23,11 @@ from retentiond.config.values import (
     Flag,
     Folder,
     FolderOrStore,
+    Host,
     Interval,
     Port,
     Section,
     SparkMaster,
-    Text,
     TextOrNull,
     check_history_folder,
     missing,
@@ -65,7 +65,7 @@ class Tls(Section):
 
 
 class Http(Section):
-    host: Text = "0.0.0.0"
+    host: Host = "0.0.0.0"
     """Address to listen on. `0.0.0.0`, like `::`, stands for all addresses of this host, of IPv4
     and IPv6."""
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import (
     BaseModel,
@@ -31,8 +32,10 @@ from retentiond.config.pattern import Pattern, ends_blank, has_stray_blank
 from retentiond.formatting import (
     DAY_MS,
     DURATION,
+    HOST_RULE,
     SECOND_MS,
     format_duration,
+    is_host,
     listed,
     parse_duration,
 )
@@ -137,6 +140,12 @@ def not_blank(value: object) -> str:
     if not (text := filled(value)).strip():
         raise refused("expected a text that is not blank")
     return text
+
+
+def _host(value: object) -> str:
+    if not is_host(name := filled(value)):
+        raise refused(f"expected a host's name or address: {HOST_RULE}")
+    return name
 
 
 def _name(value: object) -> str:
@@ -244,6 +253,8 @@ def check_history_folder(place: Path, otherwise: str, *below: str) -> None:
 def _local_file_or_address(value: object) -> str:
     place = filled(value)
     if re.fullmatch(_ADDRESS, place):
+        if not is_host(_host_of(place)):
+            raise refused(f"expected an address with a host's name or address: {HOST_RULE}")
         return place
     if (file := _local(place)) is None:
         raise refused(
@@ -251,6 +262,14 @@ def _local_file_or_address(value: object) -> str:
             f"not {shown(value)}"
         )
     return str(file)
+
+
+def _host_of(address: str) -> str:
+    """Empty where it has none that can be read."""
+    try:
+        return urlsplit(address).hostname or ""
+    except ValueError:
+        return ""
 
 
 _FROM_THE_ROOT = "by its absolute path (/… or file:/…; mount any other storage first)"
@@ -396,6 +415,7 @@ def _text_like(pattern: str) -> dict[str, Any]:
 
 AnyText = Annotated[str, reads_text(_text), WithJsonSchema(_ANY_TEXT)]
 Text = Annotated[str, reads_text(filled), WithJsonSchema(_FILLED_TEXT)]
+Host = Annotated[str, reads_text(_host), WithJsonSchema(_FILLED_TEXT)]
 Name = Annotated[str, reads_text(_name), WithJsonSchema(_FILLED_TEXT)]
 NotBlank = Annotated[str, reads_text(not_blank)]
 TextOrNull = Annotated[

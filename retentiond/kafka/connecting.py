@@ -157,7 +157,10 @@ class Sockets:
             if timeout_at is not None and time.monotonic() >= timeout_at:
                 raise KafkaConnectionError(f"looking up the name {node.host} takes too long (DNS)")
             await self._net.sleep(POLL_S)
-        return found.result()
+        try:
+            return found.result()
+        except ValueError as error:  # a broker may call itself what no resolver can be asked about
+            raise KafkaConnectionError(f"{node.host!a} is no host's name ({error})") from error
 
     def _transport(self, connected: socket.socket, host: str) -> Any:
         if not self._manager.ssl_enabled:

@@ -120,7 +120,7 @@ def problem_with(server: str, settings: ClientSettings) -> ConnectionProblem | N
             if speaks_tls(settings):
                 return _problem_with_tls(connection, host, settings)
             return _problem_without_tls(connection, (host, port), settings)
-    except socket.gaierror:
+    except (socket.gaierror, ValueError):  # the latter: it is no name at all
         return ConnectionProblem(ProblemKind.NO_ADDRESS)
     except ConnectionRefusedError:
         return ConnectionProblem(ProblemKind.NOBODY_LISTENS)

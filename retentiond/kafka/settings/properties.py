@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from retentiond.errors import ConfigError
+from retentiond.formatting import HOST_RULE, is_host
 from retentiond.kafka.remedies import SettingNames
 from retentiond.kafka.settings import logins
 from retentiond.kafka.settings.logins import (
@@ -27,7 +28,10 @@ from retentiond.kafka.settings.logins import (
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 DNS_LOOKUPS = ("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")
-SERVER = re.compile(r"([A-Z_]+://)?([^\s:/\[\]]+|\[[0-9a-fA-F:.%\w]+\])(:\d{1,5})?")
+SERVER = re.compile(r"([A-Z_]+://)?([^\s:/\[\]]+|\[[0-9a-fA-F:.%\w]+\])(?::(\d{1,5}))?")
+
+
+LAST_PORT = 65_535
 
 
 def _mechanism(value: str) -> str:
@@ -52,9 +56,15 @@ def _lookup(value: str) -> str:
 
 
 def _servers(value: str) -> str:
-    for server in value.split(","):
-        if not SERVER.fullmatch(server.strip()):
-            raise ValueError("host:port, separated by commas")
+    expected = "host:port, separated by commas"
+    for server in map(str.strip, value.split(",")):
+        if not (found := SERVER.fullmatch(server)):
+            raise ValueError(expected)
+        _, host, port = found.groups()
+        if not (host.startswith("[") or is_host(host)):
+            raise ValueError(f"{expected}, and {host!a} is no host's name: {HOST_RULE}")
+        if port is not None and not 1 <= int(port) <= LAST_PORT:
+            raise ValueError(f"{expected}, and a port is a number from 1 to {LAST_PORT}: {server}")
     return value
 
 

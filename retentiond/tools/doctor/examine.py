@@ -110,8 +110,8 @@ def examine(config: Config, settings: ClientSettings, now: Callable[[], int]) ->
     except KafkaUnavailable as error:
         findings += [problem("cluster", str(error)), NOT_ASKED]
     except Exception as error:  # noqa: BLE001 - see the invariant
-        why = f"{type(error).__name__}: {error}; please report this"
-        findings += [unchecked("cluster", why), NOT_ASKED]
+        why = f"it can't be examined ({type(error).__name__}: {error})"
+        findings += [problem("cluster", why, "please report this"), NOT_ASKED]
     options = tool_options(config.kafka)
     with_commands = (
         replace(finding, sentence=with_address(finding.sentence, options))

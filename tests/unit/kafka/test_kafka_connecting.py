@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from kafka.errors import KafkaConnectionError
 from kafka.net.compat import KafkaNetClient
 
 from retentiond.errors import KafkaUnavailable
@@ -181,6 +182,25 @@ def test_names_that_are_slow_to_look_up_are_looked_up_at_once_and_once(
         connect_to_both(address)
         connect_to_both(address)
     assert sorted(name for name in looked_up if name.endswith(".slow")) == ["one.slow", "two.slow"]
+
+
+def test_a_name_that_can_not_be_looked_up_is_a_connection_that_fails() -> None:
+    """A broker may call itself so."""
+    client = KafkaNetClient(bootstrap_servers="localhost:9")
+    net, sockets = client._manager._net, connecting.Sockets(client._manager)
+    try:
+        net.start()
+        opening = net.call_soon_with_future(
+            sockets.build_transport(
+                SimpleNamespace(host="broker..net", port=9), time.monotonic() + TIMEOUT_S
+            )
+        )
+        eventually(lambda: opening.is_done, bool)
+        assert isinstance(opening.exception, KafkaConnectionError)
+        assert "'broker..net' is no host's name" in str(opening.exception)
+    finally:
+        client.close()
+        sockets.close()
 
 
 def test_a_look_up_that_finds_nothing_is_made_again() -> None:

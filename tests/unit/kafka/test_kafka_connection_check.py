@@ -355,8 +355,9 @@ def test_a_name_without_address_and_a_port_without_listener_are_told_apart() -> 
     for server, kind in (
         (closed, ProblemKind.NOBODY_LISTENS),
         ("nowhere.invalid:9", ProblemKind.NO_ADDRESS),
+        ("nowhere..invalid:9", ProblemKind.NO_ADDRESS),  # as a broker may call itself
     ):
-        trouble = problem_with(server, plain(server))
+        trouble = problem_with(server, plain("broker:9092"))
         assert trouble is not None
         assert trouble.kind is kind
 

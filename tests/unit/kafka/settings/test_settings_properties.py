@@ -307,3 +307,46 @@ def test_a_bound_that_lets_nothing_or_everything_through_is_refused(value: str) 
     with pytest.raises(ConfigError, match="from 1 to 1000") as caught:
         translate({"bootstrap.servers": "broker:9092", "max_in_flight": value})
     assert caught.value.path == "kafka.max_in_flight"
+
+
+@pytest.mark.parametrize(
+    ("server", "sentence"),
+    [
+        ("broker..example.com:9092", "'broker..example.com' is no host's name"),
+        (
+            f"{'b' * 64}.example.com:9092",
+            "is no host's name: each part between two dots has 1 to 63",
+        ),
+        (".example.com", "'.example.com' is no host's name"),
+        ("good:9092,b\u00fcro..net:9092", "is no host's name"),
+        (".".join(["part"] * 60), "and the whole has 253 at most"),
+        ("\u0000:9092", "is no host's name"),
+        ("\ud800:9092", "is no host's name"),
+        ("broker:0", "a port is a number from 1 to 65535: broker:0"),
+        ("broker:70000", "a port is a number from 1 to 65535: broker:70000"),
+    ],
+)
+def test_a_server_that_no_resolver_can_be_asked_about_is_refused(
+    server: str, sentence: str
+) -> None:
+    """Python encodes a name before it asks, and raises an error that is none of the network's."""
+    with pytest.raises(ConfigError) as refused:
+        translate({"bootstrap.servers": server})
+    assert str(refused.value).startswith("kafka.bootstrap.servers: expected host:port, separated")
+    assert sentence in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        "broker.example.com.:9092",
+        f"{'b' * 63}.net",
+        "b\u00fcro.example:1",
+        "10.0.0.1:65535",
+        "[::1]:1",
+    ],
+)
+def test_a_name_with_a_dot_at_its_end_a_letter_of_any_script_and_an_address_are_taken(
+    server: str,
+) -> None:
+    assert translate({"bootstrap.servers": server}).bootstrap_servers == server

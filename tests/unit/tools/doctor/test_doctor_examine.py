@@ -12,6 +12,7 @@ from retentiond.kafka.brokers import Brokers
 from retentiond.kafka.settings.properties import translate
 from retentiond.model import Failure
 from retentiond.tools.doctor.examine import (
+    examine,
     examine_cluster,
     read_cluster,
     with_short_timeouts,
@@ -149,3 +150,18 @@ def test_one_name_is_the_subject_and_several_are_listed() -> None:
     assert many.names == tuple("abcdef")
     assert about(Level.WARNING, "topic", [], "held") == []
     assert first_names(["a", "b"]) == "a, b"
+
+
+def test_a_cluster_that_an_error_keeps_from_being_examined_is_a_problem(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else doctor would end with "no problems", and have seen nothing."""
+
+    def broken(_settings: object) -> None:
+        raise UnicodeError("label empty or too long")
+
+    monkeypatch.setattr("retentiond.tools.doctor.examine.try_servers", broken)
+    monkeypatch.setattr("retentiond.tools.doctor.examine.examine_host", lambda _config: ())
+    examination = examine(MINE, translate(MINE.kafka), lambda: 0)
+    assert examination.count(Level.PROBLEM) == 1
+    assert "UnicodeError: label empty or too long" in examination.findings[0].sentence
