@@ -28,6 +28,30 @@ APPLICATION = "pyspark-shell"
 """What PYSPARK_SUBMIT_ARGS ends with: PySpark's name for a Python program."""
 
 
+MASTER_SETTING = "spark.master"
+
+OF_ANOTHER_SPARK = (
+    *("MASTER", "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET", "SPARK_REMOTE"),
+    *("SPARK_API_MODE", "SPARK_CONNECT_MODE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_LOCAL_REMOTE"),
+)
+"""Variables by which a host or a notebook leads PySpark to a Spark of its own."""
+
+HOSTS_SETTINGS = "SPARK_CONF_DIR"
+"""The folder of the host's defaults (`spark-defaults.conf`, `spark-env.sh`)."""
+
+
+def is_local(master: str) -> bool:
+    """Whether such a master is in the driver's own JVM."""
+    return master.startswith("local")
+
+
+def forget_another_spark(master: str) -> None:
+    """From now on the whole process works as if these variables were not set: its configuration
+    says which Spark it uses. A local one has no use for the host's defaults either."""
+    for name in (*OF_ANOTHER_SPARK, *((HOSTS_SETTINGS,) if is_local(master) else ())):
+        os.environ.pop(name, None)
+
+
 def heeded_variables(environment: Mapping[str, str]) -> list[str]:
     """The names of those that are set, sorted, but for what `SparkSessions` itself sets."""
     return sorted(
@@ -106,7 +130,8 @@ VARIABLES = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 OTHER_VARIABLES = ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS", "OPENJ9_JAVA_OPTIONS")
 """They reach Java in ways of their own, and stay as they are."""
 
-LOGGING = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties')}"
+LOGGING = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
+"""An address has no blank, no comma and no quotation mark, whatever the path has."""
 
 CLASS_ARCHIVE = Path(sys.prefix) / "share" / "retentiond" / "spark-classes.jsa"
 """What `scripts/devkit/class_archive.py` makes once for an installation, if somebody runs it."""
@@ -164,7 +189,8 @@ def archived_classes(given: str) -> str:
     has_its_own = "SharedArchiveFile" in given or "ArchiveClassesAtExit" in given
     if has_its_own or not CLASS_ARCHIVE.exists():
         return ""
-    return f"-XX:SharedArchiveFile={CLASS_ARCHIVE} -Xlog:cds=off -Xlog:cds+dynamic=off"
+    archive = shlex.quote(f"-XX:SharedArchiveFile={CLASS_ARCHIVE}")
+    return f"{archive} -Xlog:cds=off -Xlog:cds+dynamic=off"
 
 
 PREFIX, SUFFIX = "retentiond-spark-", ".locked"

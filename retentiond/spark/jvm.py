@@ -30,13 +30,17 @@ from pyspark.sql import SparkSession
 
 from retentiond.errors import SparkUnavailable
 from retentiond.spark.environment import (
+    APPLICATION,
     DEFAULT_OPTIONS,
+    HOSTS_SETTINGS,
     JAVA_OPTIONS,
+    MASTER_SETTING,
     OTHER_VARIABLES,
     JvmFolder,
     argument_file,
     has_name,
     heeded_variables,
+    is_local,
     java_arguments,
     say_wrong,
     user_name,
@@ -127,11 +131,14 @@ class Jvm:
         )
         self._listener.start()
         home = os.environ.get("SPARK_HOME") or environment.get("SPARK_HOME")
+        local = is_local(conf.get(MASTER_SETTING, ""))
+        is_foreign = local and bool(os.environ.get("SPARK_HOME"))
         try:
             submit = [
-                *(f"{home or PYSPARK}/bin/spark-submit", "--load-spark-defaults"),
+                f"{home or PYSPARK}/bin/spark-submit",
+                *(() if local else ("--load-spark-defaults",)),
                 *("--properties-file", self._written_settings(conf)),
-                *shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell")),
+                *_submit_arguments(conf[MASTER_SETTING] if local else None),
             ]
             self._process = subprocess.Popen(
                 submit,
@@ -142,6 +149,8 @@ class Jvm:
                     **({"SPARK_LOCAL_IP": conf[DRIVER_HOST]} if DRIVER_HOST in conf else {}),
                     **environment,
                     **without_variables(os.environ),
+                    # By default that is a folder of SPARK_HOME, and an operator's has settings.
+                    **({HOSTS_SETTINGS: str(self._folder / "no-defaults")} if is_foreign else {}),
                     "SPARK_CONNECT_MODE": "0",
                     "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._folder / CONNECTION_FILE),
                 },
@@ -285,6 +294,17 @@ class Jvm:
                     if not text.startswith(HARMLESS_LINES):
                         self._said.append(text)
                     structlog.get_logger().debug("spark.jvm", said=text)
+
+
+def _submit_arguments(master: str | None) -> list[str]:
+    """Those of the environment. ``master``: which of several masters counts; it has no secret.
+
+    Raises ValueError for arguments that are none."""
+    arguments = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", APPLICATION))
+    if master is None or APPLICATION not in arguments:
+        return arguments
+    at = arguments.index(APPLICATION)
+    return [*arguments[:at], "--master", master, *arguments[at:]]
 
 
 def _escaped(text: str) -> str:

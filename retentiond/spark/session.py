@@ -23,7 +23,12 @@ from pyspark.sql import SparkSession
 from retentiond.errors import ConfigError, SparkUnavailable
 from retentiond.formatting import without_parameters
 from retentiond.spark import tuning
-from retentiond.spark.environment import say_variables
+from retentiond.spark.environment import (
+    MASTER_SETTING,
+    forget_another_spark,
+    is_local,
+    say_variables,
+)
 from retentiond.spark.jvm import EXIT_S, Jvm
 from retentiond.spark.tuning import APPLICATION, LOOPBACK, SMALL_JOBS, hide_pandas, show_pandas
 
@@ -90,6 +95,7 @@ class SparkSessions:
             show_pandas()
         else:
             hide_pandas()
+            forget_another_spark(master)
 
     def begin(self) -> None:
         """Has a JVM on its way, so that it starts while the caller sees to something else. Raises
@@ -240,18 +246,16 @@ class SparkSessions:
             raise
 
     def _launched(self) -> Jvm:
-        python = self._settings.get(WORKER_PYTHON) or (sys.executable if self._is_local else None)
+        python = self._settings.get(WORKER_PYTHON) or (
+            sys.executable if is_local(self._master) else None
+        )
         if python:
             os.environ.setdefault("PYSPARK_PYTHON", python)  # else the first on the PATH
         return Jvm(self._settings, tuning.spark_environment(self._master), self._exit_s)
 
     @property
-    def _is_local(self) -> bool:
-        return self._master.startswith("local")
-
-    @property
     def _settings(self) -> dict[str, str]:
-        local = LOOPBACK if self._is_local else {}
+        local = {**LOOPBACK, MASTER_SETTING: self._master} if is_local(self._master) else {}
         return {**SMALL_JOBS, **APPLICATION, **self._driver, **local, **self._conf}
 
     def _end(self) -> None:
