@@ -6,7 +6,7 @@ whatever goes wrong here is told and holds nothing up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -20,11 +20,16 @@ from retentiond.disks.freed import (
     with_new_deletions,
 )
 from retentiond.disks.log_dirs import DiskReading
-from retentiond.disks.predictions import Predictions, Remote, predict, with_predictions, with_remote
+from retentiond.disks.predictions import (
+    Predictions,
+    predict,
+    tiered_partitions,
+    with_predictions,
+)
 from retentiond.errors import RetentiondError
 from retentiond.formatting import rfc3339
 from retentiond.kafka.interface import Kafka
-from retentiond.model import DeletionOutcome, Outcome, Plan, PlanRow, TopicPartition
+from retentiond.model import DeletionOutcome, Outcome, Plan, PlanRow
 from retentiond.snapshot import Snapshot
 from retentiond.state.audit import Audit
 from retentiond.state.state import Kept, KeptFile
@@ -59,7 +64,6 @@ class DisksOfCycle:
     reading: DiskReading = field(default_factory=DiskReading)
     followed: FreedProgress = field(default_factory=FreedProgress)
     predictions: Predictions = field(default_factory=dict)
-    remote: Mapping[TopicPartition, Remote | None] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
 
     def report(self) -> DiskReport:
@@ -67,9 +71,6 @@ class DisksOfCycle:
         sizes = {at: self.reading.size_bytes(at) for at in self.reading.folders}
         return DiskReport(
             size_bytes={at: size for at, size in sizes.items() if size is not None},
-            remote_bytes={
-                at: None if log is None else log.size_bytes for at, log in self.remote.items()
-            },
             freed_bytes=self.followed.freed_by_topic,
             orphans=self.reading.orphans,
             log_bytes=self.reading.log_bytes,
@@ -89,14 +90,12 @@ def read_disks(
         reading = disks.reading(snapshot)
         followed = follow(awaited, reading, offsets_of(snapshot), snapshot.taken_at_ms)
         predictions = predict(rows, snapshot, reading, followed.awaited_bytes)
-        remote = disks.remote(snapshot, reading)
-        rows_with_bytes = with_remote(with_predictions(rows, predictions), remote, predictions)
+        rows_with_bytes = with_predictions(rows, predictions)
         # A tiered log's disks lose bytes to local.retention.* all the time: what a deletion has
         # freed there can't be told.
-        predictions = {at: each for at, each in predictions.items() if at not in remote}
-        return DisksOfCycle(
-            rows_with_bytes, reading, followed, predictions, remote, reading.problems
-        )
+        tiered = tiered_partitions(snapshot)
+        predictions = {at: by_replica for at, by_replica in predictions.items() if at not in tiered}
+        return DisksOfCycle(rows_with_bytes, reading, followed, predictions, reading.problems)
     except Exception as error:  # noqa: BLE001 - see the invariant
         return DisksOfCycle(
             tuple(rows), followed=FreedProgress(tuple(awaited)), problems=(_unforeseen(error),)

@@ -46,26 +46,9 @@ def say_figure(value: int | None, unknown: str = "?") -> str:
     return unknown if value is None else str(value)
 
 
-def say_estimate(count: int | None) -> str:
-    """``~40.0 MiB``, of what is in remote storage; ``?`` where that is not known."""
-    return "?" if count is None else f"~{say_bytes(count)}"
-
-
-def say_stored(local: int | None, remote: int | None) -> str:
-    """``12.0 MiB local, ~40.0 MiB remote``: what is on the brokers' disks, and about what is in
-    remote storage; the first alone where nothing is remote (0), and ``?`` where it is unknown."""
-    if local is None:
-        return "?"
-    if remote == 0:
-        return say_bytes(local)
-    if remote is None:
-        return f"{say_bytes(local)} local, an unknown amount remote"
-    return f"{say_bytes(local)} local, {say_estimate(remote)} remote"
-
-
-def say_amount(records: int, local: int | None, remote: int | None) -> str:
+def say_amount(records: int, size_bytes: int | None) -> str:
     """What records take, or how many there are where that is not known."""
-    return say_many(records, "record") if local is None else say_stored(local, remote)
+    return say_many(records, "record") if size_bytes is None else say_bytes(size_bytes)
 
 
 def say_count(count: int) -> str:

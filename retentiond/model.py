@@ -231,15 +231,6 @@ class PlanRow:
             is_known_late=True,
         ),
     )
-    predicted_remote_bytes: int | None = field(
-        default=None,
-        metadata=said(
-            BYTES,
-            "about what the deletion frees in remote storage; null if the topic has none",
-            audit="",
-            is_known_late=True,
-        ),
-    )
     consumed_retention_ms: int | None = field(
         default=None,
         metadata=said(

@@ -16,7 +16,7 @@ import typer
 
 from retentiond.cli.options import Confirmed, Debug, Output, OutputFormat, start_logging
 from retentiond.errors import ConfigError, RetentiondError, UsageError
-from retentiond.formatting import printable, say_bytes, say_many, say_stored
+from retentiond.formatting import printable, say_bytes, say_many
 from retentiond.kafka.settings.command_config import read_settings
 from retentiond.model import Outcome
 from retentiond.state_places import user_state_dir
@@ -267,11 +267,9 @@ def spanned(pending: Sequence[Item]) -> str:
     """What a preview comes to, as in ``13 records from 2 partitions``."""
     records = sum(item.records or 0 for item in pending)
     known = [item.predicted_bytes for item in pending if item.predicted_bytes is not None]
-    remote = [each for item in pending if (each := item.predicted_remote_bytes) is not None]
-    remote_bytes = sum(remote) if len(remote) == len(pending) else None
     freed = ""
     if len(known) == len(pending) > 0:
-        freed = f" (about {_on_disk(sum(known), remote_bytes)})"
+        freed = f" (about {say_bytes(sum(known))} on disk)"
     return f"{say_many(records, 'record')} from {say_many(len(pending), 'partition')}{freed}"
 
 
@@ -287,14 +285,9 @@ def _said(item: Item) -> str:
     if item.records is None:
         return f"up to {item.target}, of which nothing more can be read"
     freed = item.predicted_bytes
-    remote = item.predicted_remote_bytes
-    on_disk = "" if freed is None else f", about {_on_disk(freed, remote)}"
+    on_disk = "" if freed is None else f", about {say_bytes(freed)} on disk"
     records = say_many(item.records, "record")
     return f"from {item.log_start_offset} to {item.cutoff}: {records}{on_disk}"
-
-
-def _on_disk(local: int, remote: int | None) -> str:
-    return f"{say_bytes(local)} on disk" if remote == 0 else say_stored(local, remote)
 
 
 def _document(item: Item) -> dict[str, Any]:
@@ -306,7 +299,6 @@ def _document(item: Item) -> dict[str, Any]:
         "high_watermark": item.high_watermark,
         "records": item.records,
         "predicted_bytes": item.predicted_bytes,
-        "predicted_remote_bytes": item.predicted_remote_bytes,
         "outcome": item.outcome.value,
         "low_watermark": item.low_watermark,
         "error": item.error,

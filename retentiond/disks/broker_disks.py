@@ -20,7 +20,6 @@ from retentiond.disks.log_dirs import (
     disk_reading,
     no_disk_reading,
 )
-from retentiond.disks.predictions import Remote, record_bytes, remote_logs
 from retentiond.disks.pressure import LogDirRelief, Pressure, pressure
 from retentiond.disks.recent import RecentDisks, StoredMapping, sizes_by_log_dir
 from retentiond.disks.stuck import (
@@ -139,7 +138,6 @@ class BrokerDisks:
         self._check_interval_ms = check_interval_ms
         self._history = DiskHistory()
         self._first_reading: ReadingTime | None = None
-        self._record_bytes: dict[str, float] = {}
 
     @property
     def can_tell(self) -> bool:
@@ -185,16 +183,6 @@ class BrokerDisks:
         recent = recent.with_reading(reading.space, sizes_by_log_dir(log_dirs), now)
         return pressure(reading, rules, before, followed, recent)
 
-    def remote(
-        self, snapshot: Snapshot, reading: DiskReading
-    ) -> Mapping[TopicPartition, Remote | None]:
-        """An estimate of the remote storage that each tiered partition takes. A topic's average
-        record size is remembered, because its disks may later hold no record any more."""
-        ids = {topic.topic_id for topic in snapshot.topics}
-        known = {topic_id: size for topic_id, size in self._record_bytes.items() if topic_id in ids}
-        self._record_bytes = known | record_bytes(snapshot, reading)
-        return remote_logs(snapshot, reading, self._record_bytes)
-
     def stuck(self, kafka: Kafka, snapshot: Snapshot, reading: DiskReading) -> tuple[Stuck, ...]:
         """Adds this reading to the history of the disks, and returns what is stuck, sorted by
         partition and cause. It asks Kafka only about partitions whose log start offset has not
@@ -229,8 +217,6 @@ class DiskReport:
 
     - ``size_bytes``: all replicas together.
     - ``log_dirs``: of all replicas in use, sorted.
-    - ``remote_bytes``: about what each partition of a tiered topic takes in remote storage; None
-      if that is not known.
     - ``freed_bytes``: by topic, the bytes of earlier deletions that the brokers have freed since
       the last cycle.
     - ``stuck``: in a plan's order.
@@ -249,7 +235,6 @@ class DiskReport:
     log_bytes: int | None = None
     topic_bytes: Mapping[str, int] | None = None
     problems: tuple[str, ...] = ()
-    remote_bytes: Mapping[TopicPartition, int | None] = field(default_factory=dict)
     space: tuple[LogDirCapacity, ...] = ()
     until_full_s: Mapping[LogDirKey, float] = field(default_factory=dict)
     relief: tuple[LogDirRelief, ...] | None = None

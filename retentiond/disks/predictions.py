@@ -22,7 +22,6 @@ An error of up to a segment for each replica remains; over many replicas it even
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -73,10 +72,10 @@ def with_predictions(rows: Sequence[PlanRow], predictions: Predictions) -> tuple
     )
 
 
-def tiered_partitions(snapshot: Snapshot) -> Mapping[TopicPartition, PartitionReading]:
+def tiered_partitions(snapshot: Snapshot) -> set[TopicPartition]:
     """The partitions of topics with remote storage (KIP-405)."""
     return {
-        at: partition
+        at
         for at, partition in zip(partitions_of(snapshot), snapshot.partitions, strict=True)
         if is_tiered(snapshot.topics[partition.topic])
     }
@@ -84,60 +83,6 @@ def tiered_partitions(snapshot: Snapshot) -> Mapping[TopicPartition, PartitionRe
 
 def is_tiered(topic: TopicReading) -> bool:
     return topic.config is not None and topic.config.remote_storage
-
-
-def record_bytes(snapshot: Snapshot, reading: DiskReading) -> dict[str, float]:
-    """The average size of a record, by topic id, for the tiered topics with records on a disk."""
-    bytes_and_records: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
-    for at, partition in tiered_partitions(snapshot).items():
-        topic_id, end = snapshot.topics[partition.topic].topic_id, partition.high_watermark
-        local_start, size_bytes = partition.local_start_offset, _largest(reading.replicas(at) or ())
-        if topic_id is None or local_start is None or end is None or not size_bytes:
-            continue
-        if end > local_start:
-            bytes_and_records[topic_id].append((size_bytes, end - local_start))
-    return {
-        topic_id: sum(size for size, _ in partitions) / sum(records for _, records in partitions)
-        for topic_id, partitions in bytes_and_records.items()
-    }
-
-
-def remote_logs(
-    snapshot: Snapshot, reading: DiskReading, record_bytes: Mapping[str, float]
-) -> dict[TopicPartition, Remote | None]:
-    """What each tiered partition has in remote storage; None if its offsets, its disks or its
-    topic's configs are not known."""
-    found: dict[TopicPartition, Remote | None] = {}
-    for at, partition in tiered_partitions(snapshot).items():
-        topic, replicas = snapshot.topics[partition.topic], reading.replicas(at)
-        rules, local_start = segment_rules(topic, partition), partition.local_start_offset
-        start, end = partition.log_start_offset, partition.high_watermark
-        if rules is None or replicas is None or start is None or end is None or local_start is None:
-            found[at] = None
-            continue
-        closed = closed_bytes(_largest(replicas), end - local_start, rules)
-        found[at] = Remote(record_bytes.get(topic.topic_id or ""), start, local_start, closed)
-    return found
-
-
-def with_remote(
-    rows: Sequence[PlanRow],
-    remote: Mapping[TopicPartition, Remote | None],
-    predictions: Predictions,
-) -> tuple[PlanRow, ...]:
-    def with_bytes(row: PlanRow) -> PlanRow:
-        at = row.topic_partition
-        log, local = remote.get(at), predictions.get(at)
-        if log is None or local is None or row.cutoff is None:
-            return row
-        freed = log.freed_bytes(row.cutoff, max(local.values(), default=0))
-        return replace(row, predicted_remote_bytes=freed)
-
-    return tuple(map(with_bytes, rows)) if remote else tuple(rows)
-
-
-def _largest(replicas: Sequence[ReplicaFolder]) -> int:
-    return max((replica.size_bytes for replica in replicas), default=0)
 
 
 def sizes(
@@ -232,39 +177,6 @@ def freed_bytes(size_bytes: int, cut: DeletedRange, rules: SegmentRules) -> int:
     excess = size_bytes - (size_bytes if rules.retention_bytes is None else rules.retention_bytes)
     freed_by_kafka = math.floor(max(0, excess) / segment) * segment
     return max(0, int(min(freed, closed) - freed_by_kafka))
-
-
-def closed_bytes(size_bytes: int, records: int, rules: SegmentRules) -> int:
-    """About the size of all segments but the active one, in a log of that size."""
-    return int(_closed_bytes(size_bytes, _segment_bytes(size_bytes / max(1, records), rules)))
-
-
-@dataclass(frozen=True, slots=True)
-class Remote:
-    """About what a tiered log takes in remote storage. Each record lies there once: the records
-    that are only there, and the copies of the closed segments that are still on the disks.
-
-    ``record_bytes``: a record's average size; None if no record was ever seen on a disk.
-    """
-
-    record_bytes: float | None
-    log_start_offset: int
-    local_start_offset: int
-    closed_bytes: int
-
-    @property
-    def size_bytes(self) -> int | None:
-        return self._with_records(self.local_start_offset, self.closed_bytes)
-
-    def freed_bytes(self, cutoff: int, local_bytes: int) -> int | None:
-        """What a deletion frees in remote storage if it frees ``local_bytes`` of one replica."""
-        return self._with_records(min(cutoff, self.local_start_offset), local_bytes)
-
-    def _with_records(self, end: int, local_bytes: int) -> int | None:
-        records = max(0, end - self.log_start_offset)
-        if not records:
-            return local_bytes
-        return None if self.record_bytes is None else int(records * self.record_bytes) + local_bytes
 
 
 def _closed_bytes(size_bytes: int, segment_bytes: float) -> float:

@@ -264,7 +264,6 @@ def _partitions(seen: FinishedCycle, now: RecordedState) -> Columns:
             None if (log_dirs := seen.disk.log_dirs.get(at)) is None else log_dirs_texts[log_dirs]
             for at in partitions
         ],
-        "remote_bytes": [seen.disk.remote_bytes.get(at) for at in partitions],
         "forced_retention_ms": [forced.get(row.topic) for row in rows],
     }
 

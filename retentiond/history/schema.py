@@ -92,7 +92,6 @@ COLUMNS: dict[RowKind, tuple[str, ...]] = {
         "last_stable_offset",
         "size_bytes",
         "log_dirs",
-        "remote_bytes",
         "forced_retention_ms",
     ),
     RowKind.COMMIT: ("topic", "partition", "group", "committed_offset", "state"),
@@ -120,7 +119,6 @@ SCHEMA = pa.schema(
         pa.field("last_stable_offset", pa.int64()),
         pa.field("size_bytes", pa.int64()),  # of all replicas' disks
         pa.field("log_dirs", pa.string()),  # of all replicas: a JSON list of BROKER:PATH
-        pa.field("remote_bytes", pa.int64()),  # an estimate; null where there is none
         pa.field("forced_retention_ms", pa.int64()),  # null: unlimited, or not known
         pa.field("group", pa.string()),
         pa.field("group_kind", pa.string()),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from retentiond.config import TopicPolicy
+from retentiond.disks.predictions import is_tiered
 from retentiond.disks.pressure import say_log_dir
 from retentiond.formatting import rfc3339, say_about, say_bytes
 from retentiond.kafka.interface import TopicConfig
@@ -46,13 +47,15 @@ class Explanation:
 class TopicExplanation:
     """A topic explained. ``answer`` and ``groups`` (those that count) are about the explained
     partitions. ``excluded``: groups that would count if the policy did not exclude them.
-    ``under_pressure``: a sentence for each log directory under pressure that has a replica.
+    ``is_tiered``: it has remote storage. ``under_pressure``: a sentence for each log directory
+    under pressure that has a replica.
     ``tool_options``: as in `CycleReport`."""
 
     answer: TopicAnswer
     partitions: tuple[Explanation, ...]
     groups: tuple[GroupAnswer, ...]
     excluded: tuple[str, ...]
+    is_tiered: bool = False
     under_pressure: tuple[str, ...] = ()
     tool_options: str = ""
 
@@ -89,6 +92,7 @@ def explained(
         ),
         group_answers(answer, counting),
         excluded,
+        is_tiered(reading),
         tuple(_pressure_on_topic(answer, reading)),
         evidence.report.tool_options,
     )
@@ -148,6 +152,11 @@ def stalled_by(ahead: Ahead, consumed_retention_ms: int) -> str:
     )
 
 
+TIERED = (
+    "The topic is tiered (remote.storage.enable): what it has in remote storage is deleted, too, "
+    "but not counted."
+)
+
 WHEN_IT_IS_FREED = (
     "The brokers free it when they have next looked at their logs "
     "(log.retention.check.interval.ms) and waited (file.delete.delay.ms)."
@@ -156,23 +165,15 @@ WHEN_IT_IS_FREED = (
 
 def on_disk(answer: PartitionAnswer, config: TopicConfig | None) -> Iterator[str]:
     """Sentences about the partition's size, what its deletion frees and when, and what is stuck."""
-    size, frees = answer.size, answer.frees
-    if size.local is None:
+    if answer.size_bytes is None:
         why = f": {'; '.join(answer.disk.problems)}" if answer.disk.problems else ""
         yield f"How much it takes on disk is not known{why}."
     else:
-        yield f"It takes {say_bytes(size.local)} on the disks of all replicas."
-    if size.remote is None:
-        yield "How much it takes in remote storage is not known: no record of it is on the disks."
-    elif size.remote:
-        yield f"In remote storage it takes about {say_bytes(size.remote)}."
+        yield f"It takes {say_bytes(answer.size_bytes)} on the disks of all replicas."
+    if config is not None and config.remote_storage:
+        yield TIERED
     if answer.row.verdict is Verdict.DELETE:
-        yield _freed_by_deletion(frees.local, config)
-        if frees.remote:
-            yield (
-                f"In remote storage it frees about {say_bytes(frees.remote)}, if "
-                "records take as much there as on the disks."
-            )
+        yield _freed_by_deletion(answer.predicted_bytes, config)
         yield WHEN_IT_IS_FREED
     else:
         yield "As it stands, nothing is deleted, and nothing is freed."
@@ -226,10 +227,9 @@ def explanation_document(explained: TopicExplanation, of: Explanation) -> dict[s
                 "reason": keeper.reason.value,
                 "binding_group": keeper.group,
                 "records": records,
-                "size_bytes": size.local,
-                "remote_bytes": size.remote,
+                "size_bytes": size_bytes,
             }
-            for keeper, records, size in of.answer.kept
+            for keeper, records, size_bytes in of.answer.kept
         ],
         "relevant_groups": [
             _partition_group_document(each, of.row)
@@ -259,8 +259,7 @@ def _topic_group_document(group: GroupAnswer) -> dict[str, Any]:
         "binds": list(group.binds),
         "without_commit": list(group.without_commit),
         "kept_records": group.kept_records,
-        "kept_bytes": group.kept.local,
-        "kept_remote_bytes": group.kept.remote,
+        "kept_bytes": group.kept_bytes,
     }
 
 

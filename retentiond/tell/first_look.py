@@ -163,8 +163,7 @@ def first_look_document(look: FirstLook) -> dict[str, Any]:
             "partitions": len(answers.partitions),
             "records": answers.records,
             "records_on_disk": answers.log_records,
-            "predicted_bytes": answers.known_frees.local,
-            "predicted_remote_bytes": answers.known_frees.remote,
+            "predicted_bytes": answers.known_predicted_bytes,
             "is_bytes_known_of_all": answers.is_bytes_known,
             "log_bytes": answers.log_bytes,
             "kept_by": _kept_documents(answers.kept),
@@ -173,17 +172,14 @@ def first_look_document(look: FirstLook) -> dict[str, Any]:
 
 
 def _topic_document(topic: TopicAnswer) -> dict[str, Any]:
-    frees = topic.frees_of_size
     return {
         "topic": topic.topic,
         "partitions": len(topic.partitions),
         "groups": max(each.row.groups for each in topic.partitions),
         "records": topic.records,
         "records_on_disk": topic.log_records,
-        "predicted_bytes": frees.local,
-        "size_bytes": topic.size.local,
-        "predicted_remote_bytes": frees.remote,
-        "remote_bytes": topic.size.remote,
+        "predicted_bytes": topic.predicted_of_size,
+        "size_bytes": topic.size_bytes,
         "unreadable_partitions": topic.unreadable,
         "belongs_to": None if topic.system is None else topic.system.short,
         "kept_by": _kept_documents(topic.kept),
@@ -196,10 +192,9 @@ def _kept_documents(kept: Iterable[KeptRecords]) -> list[dict[str, Any]]:
             "reason": keeper.reason.value,
             "binding_group": keeper.group,
             "records": records,
-            "approximate_bytes": size.local,
-            "approximate_remote_bytes": size.remote,
+            "approximate_bytes": size_bytes,
         }
-        for keeper, records, size in kept
+        for keeper, records, size_bytes in kept
     ]
 
 

@@ -204,7 +204,6 @@ def figures(report: CycleReport) -> dict[str, Any]:
     rows, disk = report.plan.rows, report.disk
     verdicts = Counter(row.verdict for row in rows)
     outcomes = Counter(each.outcome for each in report.outcomes.values())
-    remote = {"predicted_remote_bytes": report.planned.frees.remote}
     worth_telling = {
         "trial_topics": len(report.trials),
         "problems": list(report.problems),
@@ -227,8 +226,7 @@ def figures(report: CycleReport) -> dict[str, Any]:
         "holds": dict(Counter(row.reason for row in rows if row.verdict is Verdict.HOLD)),
         "records_planned": report.planned.records,
         "records_deleted": report.records_deleted,
-        "predicted_bytes": report.planned.frees.local,
-        **(remote if report.planned.is_tiered else {}),
+        "predicted_bytes": report.planned.predicted_bytes,
         "freed_bytes": sum(disk.freed_bytes.values()),
         "deletions": {outcome.value: count for outcome, count in sorted(outcomes.items())},
         "seconds": {step: round(spent, 3) for step, spent in report.seconds.items()},
@@ -241,19 +239,16 @@ def _topic_document(topic: TopicAnswer) -> dict[str, Any]:
         "topic": topic.topic,
         "owner": topic.owner,
         "fence": topic.fence,
-        "size_bytes": topic.size.local,
+        "size_bytes": topic.size_bytes,
         "records": topic.records,
-        "predicted_bytes": topic.frees.local,
+        "predicted_bytes": topic.predicted_bytes,
         "freed_bytes": topic.freed_bytes,
-        "remote_bytes": topic.size.remote,
-        "predicted_remote_bytes": topic.frees.remote,
     }
 
 
 def partition_document(answer: PartitionAnswer) -> dict[str, Any]:
     """A partition of the plan, with its size."""
-    size = answer.size
-    return row_document(answer.row) | {"size_bytes": size.local, "remote_bytes": size.remote}
+    return row_document(answer.row) | {"size_bytes": answer.size_bytes}
 
 
 def _disk_document(disk: DiskReport) -> dict[str, Any]:

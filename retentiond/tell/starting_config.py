@@ -20,7 +20,6 @@ from retentiond.formatting import (
     printable,
     say_bytes,
     say_count,
-    say_estimate,
     say_name,
 )
 from retentiond.kafka.settings.logins import CLIENT_SECRET
@@ -217,15 +216,11 @@ def _retention_lines(topic: TopicAnswer, look: FirstLook) -> Iterator[str]:
 
 
 def _figures(topic: TopicAnswer) -> str:
-    frees, size = topic.frees_of_size, topic.size
+    frees_bytes, size_bytes = topic.predicted_of_size, topic.size_bytes
     records = f"{say_count(topic.records)} of {say_count(topic.log_records)} records would go now"
-    if frees.local is None or size.local is None:
+    if frees_bytes is None or size_bytes is None:
         return f"{records}."
-    on_disk = f"{records}: {say_bytes(frees.local)} of {say_bytes(size.local)} on disk"
-    if not topic.is_tiered:
-        return f"{on_disk}."
-    remote = map(say_estimate, (frees.remote, size.remote))
-    return f"{on_disk}, {' of '.join(remote)} in remote storage."
+    return f"{records}: {say_bytes(frees_bytes)} of {say_bytes(size_bytes)} on disk."
 
 
 def _group_names(groups: Sequence[str]) -> str:

@@ -87,7 +87,6 @@ def test_json_is_one_object_with_a_row_for_each_partition(bench: Bench, topic_na
         "high_watermark": None,
         "records": None,
         "predicted_bytes": None,
-        "predicted_remote_bytes": None,
         "outcome": "deleted",
         "low_watermark": 10,
         "error": None,

@@ -68,7 +68,7 @@ def test_a_dry_run_a_run_and_the_next_one(driver: RealDriver, tmp_path: Path) ->
     audit = run_here("audit", "--output", "json", "--config", "real.yaml", cwd=tmp_path)
     (deletion,) = audit.audit
     planned = real.plan["partitions"][1]
-    same = planned.keys() - {"detail", "size_bytes", "remote_bytes"}
+    same = planned.keys() - {"detail", "size_bytes"}
     assert {name: deletion[name] for name in same} == {name: planned[name] for name in same}
     assert deletion["cycle_id"] == real.plan["cycle_id"]
     assert deletion["evidence"] == {BILLING: 7, SEARCH: 9}

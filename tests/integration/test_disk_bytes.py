@@ -99,7 +99,7 @@ def test_the_predicted_bytes_of_many_segments_are_near_the_bytes_that_the_broker
         driver.commit("readers", commits)
         report = retentiond.cycle()
         assert report.disk.problems == ()
-        predicted = report.answers.frees.local
+        predicted = report.answers.predicted_bytes
         assert predicted is not None
         eventually(
             lambda: sizes(driver, topics),

@@ -99,7 +99,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 def test_a_plan_tells_sizes_and_bytes_of_all_replicas(run: Run) -> None:
     report = run.plan(40)
-    assert report.plan.rows[0].predicted_bytes == report.answers.frees.local == 2 * 4000
+    assert report.plan.rows[0].predicted_bytes == report.answers.predicted_bytes == 2 * 4000
     assert report.disk.size_bytes == {AT: 2 * 9500}
 
 
@@ -127,7 +127,7 @@ def test_where_the_disks_can_not_be_read_it_deletes_all_the_same_and_knows_no_by
     run.kafka.failure = ConnectionError("no answer")
     report = run.cycle(40)
     assert run.kafka.partition("orders").log_start == 40
-    assert (report.answers.frees.local, report.disk.size_bytes) == (None, {})
+    assert (report.answers.predicted_bytes, report.disk.size_bytes) == (None, {})
     assert report.disk.problems == ("the brokers' disks can't be read: ConnectionError: no answer",)
     run.kafka.failure = None
     run.kafka.check()
@@ -187,7 +187,7 @@ def test_what_is_awaited_is_on_disk_before_kafka_is_asked_again(
 
 def test_a_dry_run_awaits_nothing(run: Run) -> None:
     run.config = run.config.model_copy(update={"dry_run": True})
-    assert run.cycle(40).answers.frees.local == 8000
+    assert run.cycle(40).answers.predicted_bytes == 8000
     assert read_kept(run.state_dir).awaited == ()
 
 

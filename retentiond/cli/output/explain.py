@@ -10,6 +10,7 @@ from retentiond.formatting import (
     say_about,
     say_amount,
     say_any,
+    say_bytes,
     say_count,
     say_duration,
     say_figure,
@@ -17,11 +18,10 @@ from retentiond.formatting import (
     say_name,
     say_names,
     say_ranges,
-    say_stored,
     shell_argument,
 )
 from retentiond.tell.explained_evidence import COMMITTED
-from retentiond.tell.explanation import Explanation, TopicExplanation
+from retentiond.tell.explanation import TIERED, Explanation, TopicExplanation
 from retentiond.tell.figures.answers import SimilarPartitions, TopicAnswer, caveats, say_trials
 from retentiond.tell.figures.group_answers import GroupAnswer
 from retentiond.tell.figures.kept_records import KEPT_BY_AGE, KeptRecords
@@ -141,7 +141,7 @@ def _note(group: GroupAnswer, partition: int, now_ms: int) -> str:
 
 
 def _kept_records(kept: KeptRecords) -> str:
-    about = "" if kept.size.local is None else f" (about {say_stored(*kept.size)})"
+    about = "" if kept.size_bytes is None else f" (about {say_bytes(kept.size_bytes)})"
     why = "too young" if kept.keeper == KEPT_BY_AGE else short(*kept.keeper)
     return f"{say_many(kept.records, 'record')}{about}, {why}"
 
@@ -183,6 +183,8 @@ def show_topic(printer: Printer, report: CycleReport, explained: TopicExplanatio
     printer.say("")
     printer.say(UNSEEN_READERS_NOTE)
     printer.say(_disk_of_topic(topic))
+    if explained.is_tiered:
+        printer.say(TIERED)
     for sentence in explained.under_pressure:
         printer.say(f"Disk pressure: {sentence}")
     place = shell_argument(f"{topic.topic}:{topic.partitions[0].row.partition}")
@@ -191,7 +193,7 @@ def show_topic(printer: Printer, report: CycleReport, explained: TopicExplanatio
 
 
 def _keeps(group: GroupAnswer) -> str:
-    return say_amount(group.kept_records, *group.kept) if group.kept_records else "-"
+    return say_amount(group.kept_records, group.kept_bytes) if group.kept_records else "-"
 
 
 def _binds(group: GroupAnswer) -> str:
@@ -202,14 +204,14 @@ def _binds(group: GroupAnswer) -> str:
 
 
 def _disk_of_topic(topic: TopicAnswer) -> str:
-    if topic.size.local is None:
+    if topic.size_bytes is None:
         return "On disk: how much all of it takes is not known."
-    takes = f"On disk: all replicas take {say_stored(*topic.size)}"
+    takes = f"On disk: all replicas take {say_bytes(topic.size_bytes)}"
     if not topic.records:
         return f"{takes}. As it stands, nothing is deleted, and nothing is freed."
-    if topic.frees.local is None:
+    if topic.predicted_bytes is None:
         return f"{takes}; what deletion would free is not known."
-    return f"{takes}, of which deletion would free about {say_stored(*topic.frees)} now."
+    return f"{takes}, of which deletion would free about {say_bytes(topic.predicted_bytes)} now."
 
 
 def say_report(printer: Printer, report: CycleReport) -> None:

@@ -13,14 +13,13 @@ from retentiond.formatting import (
     say_bytes,
     say_count,
     say_duration,
-    say_estimate,
     say_many,
     say_names,
     say_share,
 )
 from retentiond.model import Verdict
 from retentiond.tell.figures.answers import TopicAnswer
-from retentiond.tell.figures.kept_records import KEPT_BY_AGE, NOTHING_STORED, KeptBecause
+from retentiond.tell.figures.kept_records import KEPT_BY_AGE, KeptBecause
 from retentiond.tell.figures.pressure import suggest_pressure
 from retentiond.tell.first_look import FirstLook, first_look_document
 from retentiond.tell.reasons import UNSEEN_READERS_NOTE, short
@@ -58,8 +57,7 @@ def show_first_look(look: FirstLook, output: Output) -> None:
 
 
 def _columns(look: FirstLook) -> Sequence[Column[TopicAnswer]]:
-    """``OF ALL`` is the share of all logs in the cluster that the topic would free. ``REMOTE``, and
-    what is freed there, are estimates."""
+    """``OF ALL`` is the share of all logs in the cluster that the topic would free."""
     answers = look.report.answers
     name: Column[TopicAnswer] = Column("TOPIC", NAME, lambda topic: topic.topic)
     keepers: Column[TopicAnswer] = Column(
@@ -67,7 +65,7 @@ def _columns(look: FirstLook) -> Sequence[Column[TopicAnswer]]:
         TEXT,
         lambda topic: "; ".join(_kept(topic, look.retention_ms, look.unseen)) or "-",
     )
-    if answers.known_frees.local is None:
+    if answers.known_predicted_bytes is None:
         return (
             name,
             Column("RECORDS", FIGURE, lambda topic: _known(topic.known_log_records, say_count)),
@@ -75,16 +73,11 @@ def _columns(look: FirstLook) -> Sequence[Column[TopicAnswer]]:
             Column("SHARE", FIGURE, lambda topic: _share(topic.records, topic.log_records)),
             keepers,
         )
-    remote: tuple[Column[TopicAnswer], ...] = (
-        Column("REMOTE", FIGURE, lambda topic: _if_any(topic.size.remote, say_estimate)),
-        Column("FREES", FIGURE, lambda topic: _if_any(topic.frees.remote, say_estimate)),
-    )
     return (
         name,
-        Column("ON DISK", FIGURE, lambda topic: _known(topic.size.local, say_bytes)),
-        Column("FREES", FIGURE, lambda topic: _if_any(topic.frees_of_size.local, say_bytes)),
-        Column("OF ALL", FIGURE, lambda each: _share(each.frees_of_size.local, answers.log_bytes)),
-        *(remote if answers.is_tiered else ()),
+        Column("ON DISK", FIGURE, lambda topic: _known(topic.size_bytes, say_bytes)),
+        Column("FREES", FIGURE, lambda topic: _if_any(topic.predicted_of_size, say_bytes)),
+        Column("OF ALL", FIGURE, lambda each: _share(each.predicted_of_size, answers.log_bytes)),
         Column("RECORDS", FIGURE, lambda topic: _if_any(topic.records, say_count)),
         keepers,
     )
@@ -131,32 +124,31 @@ def say_keeper(keeper: KeptBecause, retention_ms: int) -> str:
 
 def _closing(report: CycleReport, retention_ms: int, unseen: UnseenReaders) -> Iterator[str]:
     look = report.answers
-    frees = look.known_frees
+    frees_bytes = look.known_predicted_bytes
     topics = sum(topic.records > 0 for topic in look.topics)
     records = (
         f"{say_count(look.records)} of {say_many(look.log_records, 'record')} "
         f"in {say_count(topics)} of {say_many(len(look.topics), 'topic')}"
     )
     cluster = f"Cluster {report.plan.cluster_id}"
-    if frees.local is None:
+    if frees_bytes is None:
         yield f"{cluster}: {records} would go. How many bytes that is could not be read."
     else:
-        freed = f"{'' if look.is_bytes_known else 'at least '}{say_bytes(frees.local)}"
+        freed = f"{'' if look.is_bytes_known else 'at least '}{say_bytes(frees_bytes)}"
         share = ""
         if look.log_bytes is not None:
             share = f" of {say_bytes(look.log_bytes)} in logs "
-            share += f"({say_share(frees.local, look.log_bytes)})"
-        remote = f" and {say_estimate(frees.remote)} in remote storage" if look.is_tiered else ""
-        yield f"{cluster}: {freed}{share}{remote} would be freed, {records}."
-    if frees == NOTHING_STORED and look.records:
+            share += f"({say_share(frees_bytes, look.log_bytes)})"
+        yield f"{cluster}: {freed}{share} would be freed, {records}."
+    if frees_bytes == 0 and look.records:
         yield (
             "A broker frees whole segments and never the one that it writes to, so no disk space "
             "follows from these records yet."
         )
     kept = [
-        f"{say_keeper(each.keeper, retention_ms)} "
-        f"({'' if each.size.local is None else 'about '}{say_amount(each.records, *each.size)})"
-        for each in look.kept[:MOST_OF_CLUSTER]
+        f"{say_keeper(kept.keeper, retention_ms)} ({'' if kept.size_bytes is None else 'about '}"
+        f"{say_amount(kept.records, kept.size_bytes)})"
+        for kept in look.kept[:MOST_OF_CLUSTER]
     ]
     if kept:
         more = f"; {len(look.kept) - len(kept)} more" if len(look.kept) > len(kept) else ""

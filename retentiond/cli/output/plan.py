@@ -12,11 +12,9 @@ from retentiond.formatting import (
     say_any,
     say_bytes,
     say_count,
-    say_estimate,
     say_figure,
     say_many,
     say_share,
-    say_stored,
 )
 from retentiond.model import PlanRow, Verdict
 from retentiond.tell.figures.answers import caveats, say_trials
@@ -29,30 +27,21 @@ if TYPE_CHECKING:
 STYLES = {Verdict.DELETE: "green", Verdict.NOTHING: "dim", Verdict.HOLD: "yellow"}
 
 
-def _local_bytes(answer: PartitionAnswer) -> str:
-    return say_stored(answer.frees.local, 0) if answer.records else "-"
+def _predicted(answer: PartitionAnswer) -> str:
+    if not answer.records:
+        return "-"
+    return "?" if answer.predicted_bytes is None else say_bytes(answer.predicted_bytes)
 
 
-def _remote_bytes(answer: PartitionAnswer) -> str:
-    return "-" if answer.frees.remote == 0 else say_estimate(answer.frees.remote)
-
-
-BEFORE_BYTES: tuple[Column[PartitionAnswer], ...] = (
+COLUMNS: tuple[Column[PartitionAnswer], ...] = (
     Column("TOPIC-PARTITION", NAME, lambda each: str(each.at)),
     Column("START", FIGURE, lambda each: say_figure(each.row.log_start_offset), spare=True),
     Column("COMMITTED", FIGURE, lambda each: say_figure(each.row.min_committed_offset), spare=True),
     Column("END", FIGURE, lambda each: say_figure(each.row.high_watermark), spare=True),
     Column("CUTOFF", FIGURE, lambda each: say_figure(each.row.cutoff), spare=True),
     Column("RECORDS", FIGURE, lambda each: str(each.records or "-")),
+    Column("BYTES", FIGURE, _predicted, spare=True),
 )
-
-BYTES: tuple[Column[PartitionAnswer], ...] = (Column("BYTES", FIGURE, _local_bytes, spare=True),)
-
-BYTES_OF_TIERED: tuple[Column[PartitionAnswer], ...] = (
-    Column("LOCAL", FIGURE, _local_bytes),
-    Column("REMOTE", FIGURE, _remote_bytes),
-)
-"""Where a topic of the plan is tiered: bytes on the disks and, by estimate, in remote storage."""
 
 
 def show(report: CycleReport, output: Output, *, with_outcomes: bool) -> None:
@@ -64,8 +53,7 @@ def show(report: CycleReport, output: Output, *, with_outcomes: bool) -> None:
     printer = Printer()
     answers = report.answers
     columns = (
-        *BEFORE_BYTES,
-        *(BYTES_OF_TIERED if answers.is_tiered else BYTES),
+        *COLUMNS,
         Column("VERDICT", WORD, lambda each: _verdict(report, each.row, with_outcomes)),
         Column("BOUND BY", NAME, lambda each: say_any(each.row.binding_group)),
     )
@@ -81,7 +69,7 @@ def show(report: CycleReport, output: Output, *, with_outcomes: bool) -> None:
     for problem in report.disk.problems:
         printer.say(f"bytes are not known: {problem}")
     for topic in answers.topics:
-        if topic.records and topic.frees_of_size.local is not None:
+        if topic.records and topic.predicted_of_size is not None:
             printer.say(_on_disk(topic))
     if report.trials:
         printer.say(say_trials(report.trials))
@@ -106,14 +94,10 @@ def _verdict(report: CycleReport, row: PlanRow, with_outcomes: bool) -> str:
 
 
 def _on_disk(topic: TopicAnswer) -> str:
-    frees, size = topic.frees.local or 0, topic.size.local or 0
-    where = f"on disk ({say_share(frees, size)})"
-    if topic.is_tiered:
-        remote = map(say_estimate, (topic.frees.remote, topic.size.remote))
-        where = f"local, {' of '.join(remote)} remote,"
+    frees, size = topic.predicted_bytes or 0, topic.size_bytes or 0
     return (
-        f"{printable(topic.topic)}: about {say_bytes(frees)} of {say_bytes(size)} {where} "
-        f"in {say_many(topic.records, 'record')}"
+        f"{printable(topic.topic)}: about {say_bytes(frees)} of {say_bytes(size)} on disk "
+        f"({say_share(frees, size)}) in {say_many(topic.records, 'record')}"
     )
 
 
@@ -121,10 +105,8 @@ def _summary(report: CycleReport, with_outcomes: bool) -> str:
     answers = report.planned
     verdicts = Counter(row.verdict for row in report.plan.rows)
     deletions = sum(each.row.verdict is Verdict.DELETE for each in answers.partitions)
-    frees = answers.frees
-    freed = f" (about {say_bytes(frees.local)} on disk)" if frees.local else ""
-    if frees.remote != 0 and frees.local is not None:
-        freed = f" (about {say_stored(*frees)})"
+    freed_bytes = answers.predicted_bytes
+    freed = f" (about {say_bytes(freed_bytes)} on disk)" if freed_bytes else ""
     if with_outcomes and not report.plan.dry_run:
         did = (
             f"{say_count(report.records_deleted)} of {say_many(answers.records, 'record')} "

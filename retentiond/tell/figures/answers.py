@@ -22,15 +22,12 @@ from retentiond.disks.stuck import Stuck
 from retentiond.formatting import say_many, say_names
 from retentiond.model import DeletionOutcome, Outcome, PlanRow, TopicPartition, Verdict
 from retentiond.tell.figures.kept_records import (
-    NOTHING_STORED,
     KeptRecords,
-    Stored,
     kept_records,
-    known_bytes,
     known_total,
     most_records_first,
     summed_by_keeper,
-    total_stored,
+    total,
 )
 from retentiond.tell.reasons import MOST_TOPICS, say_compacted, say_groups_only, short
 from retentiond.tell.unseen_readers import KnownSystem, system_of
@@ -74,30 +71,24 @@ class PartitionAnswer:
         return None if committed is None or end is None else max(0, end - committed)
 
     @property
-    def size(self) -> Stored:
-        at = self.at
-        return Stored(self.disk.size_bytes.get(at), self.disk.remote_bytes.get(at, 0))
+    def size_bytes(self) -> int | None:
+        """On the disks of all replicas; None if it is not known."""
+        return self.disk.size_bytes.get(self.at)
 
     @property
-    def is_tiered(self) -> bool:
-        return self.at in self.disk.remote_bytes
-
-    @property
-    def frees(self) -> Stored:
-        """What the row's deletion frees; nothing if the row is no deletion."""
-        row = self.row
-        if row.verdict is not Verdict.DELETE:
-            return NOTHING_STORED
-        remote = 0 if self.size.remote == 0 else row.predicted_remote_bytes
-        return Stored(row.predicted_bytes, remote)
+    def predicted_bytes(self) -> int | None:
+        """What the row's deletion frees; 0 if the row is no deletion."""
+        return self.row.predicted_bytes if self.row.verdict is Verdict.DELETE else 0
 
     @property
     def kept(self) -> tuple[KeptRecords, ...]:
-        size, log_records = self.size, self.log_records
+        size_bytes, log_records = self.size_bytes, self.log_records
         if not log_records:
             return ()
         return tuple(
-            KeptRecords(keeper, records, size.share(records, log_records))
+            KeptRecords(
+                keeper, records, None if size_bytes is None else size_bytes * records // log_records
+            )
             for keeper, records in kept_records(self.row).items()
         )
 
@@ -180,22 +171,17 @@ class TopicAnswer:
         return sum(each.log_records is None for each in self.partitions)
 
     @cached_property
-    def size(self) -> Stored:
-        return total_stored(each.size for each in self.partitions)
+    def size_bytes(self) -> int | None:
+        return total(each.size_bytes for each in self.partitions)
 
     @cached_property
-    def frees(self) -> Stored:
-        return total_stored(each.frees for each in self.partitions)
+    def predicted_bytes(self) -> int | None:
+        return total(each.predicted_bytes for each in self.partitions)
 
     @property
-    def frees_of_size(self) -> Stored:
-        """What the deletions free, to be compared with the size: local bytes are None unless both
-        are known."""
-        return self.frees._replace(local=None if self.size.local is None else self.frees.local)
-
-    @property
-    def is_tiered(self) -> bool:
-        return any(each.is_tiered for each in self.partitions)
+    def predicted_of_size(self) -> int | None:
+        """What the deletions free, to be compared with the size: None unless both are known."""
+        return None if self.size_bytes is None else self.predicted_bytes
 
     @cached_property
     def kept(self) -> tuple[KeptRecords, ...]:
@@ -297,9 +283,9 @@ class ClusterAnswer:
             sorted(
                 self.topics,
                 key=lambda each: (
-                    -known_bytes(each.frees_of_size),
+                    -(each.predicted_of_size or 0),
                     -each.records,
-                    -known_bytes(each.size),
+                    -(each.size_bytes or 0),
                     -each.log_records,
                     each.topic,
                 ),
@@ -316,7 +302,7 @@ class ClusterAnswer:
         return tuple(
             sorted(
                 self.topics,
-                key=lambda each: (-known_bytes(each.size), -each.log_records, each.topic),
+                key=lambda each: (-(each.size_bytes or 0), -each.log_records, each.topic),
             )
         )
 
@@ -329,32 +315,26 @@ class ClusterAnswer:
         return sum(topic.log_records for topic in self.topics)
 
     @cached_property
-    def frees(self) -> Stored:
-        return total_stored(topic.frees for topic in self.topics)
+    def predicted_bytes(self) -> int | None:
+        return total(topic.predicted_bytes for topic in self.topics)
 
     @cached_property
-    def known_frees(self) -> Stored:
+    def known_predicted_bytes(self) -> int | None:
         """What the deletions free on the topics whose bytes are known; None if they are known of no
         topic."""
-        frees = [topic.frees_of_size for topic in self.topics]
-        remote = known_total(each.remote for each in frees) if frees else 0
-        return Stored(known_total(each.local for each in frees), remote)
+        return known_total(topic.predicted_of_size for topic in self.topics)
 
     @property
     def is_bytes_known(self) -> bool:
         """Whether it is known of every topic how many bytes its deletions free."""
-        return all(topic.frees_of_size.local is not None for topic in self.topics)
-
-    @property
-    def is_tiered(self) -> bool:
-        return any(topic.is_tiered for topic in self.topics)
+        return all(topic.predicted_of_size is not None for topic in self.topics)
 
     @cached_property
     def kept(self) -> tuple[KeptRecords, ...]:
         """The records that stay in the cluster, by cause, the most bytes first."""
         kept = summed_by_keeper(each for topic in self.topics for each in topic.kept)
         return tuple(
-            sorted(kept, key=lambda each: (-known_bytes(each.size), *most_records_first(each)))
+            sorted(kept, key=lambda each: (-(each.size_bytes or 0), *most_records_first(each)))
         )
 
 

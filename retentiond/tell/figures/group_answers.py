@@ -16,11 +16,8 @@ from retentiond.model import GroupKind
 from retentiond.tell.figures.answers import ClusterAnswer, TopicAnswer
 from retentiond.tell.figures.kept_records import (
     KeptRecords,
-    Stored,
-    known_bytes,
     known_total,
     total,
-    total_stored,
 )
 
 
@@ -53,7 +50,8 @@ class GroupAnswer:
 
     - ``ends``: the high watermarks of all partitions of the topic.
     - ``binds``: the partitions where the group has the smallest commit or causes the hold.
-    - ``kept_records``: how many records stay there because of the group; they take about ``kept``.
+    - ``kept_records``: how many records stay there because of the group; they take about
+      ``kept_bytes`` (None if that is not known).
       Other groups may have yet to read some of them too.
     """
 
@@ -61,7 +59,7 @@ class GroupAnswer:
     ends: Mapping[int, int | None]
     binds: tuple[int, ...]
     kept_records: int
-    kept: Stored
+    kept_bytes: int | None
 
     @property
     def group_id(self) -> str:
@@ -121,8 +119,8 @@ class GroupOnTopics:
         return sum(each.kept_records for each in self.answers)
 
     @property
-    def kept(self) -> Stored:
-        return total_stored(each.kept for each in self.answers)
+    def kept_bytes(self) -> int | None:
+        return total(each.kept_bytes for each in self.answers)
 
     @property
     def known_lag(self) -> int | None:
@@ -156,7 +154,7 @@ def group_on_topics(
 
 def _keeps_most_first(answer: GroupAnswer) -> tuple[int, int, int, int]:
     return (
-        -known_bytes(answer.kept),
+        -(answer.kept_bytes or 0),
         -answer.kept_records,
         -len(answer.binds),
         -(answer.known_lag or 0),
@@ -179,7 +177,7 @@ def group_answers(topic: TopicAnswer, readers: Iterable[TopicReader]) -> tuple[G
             ends,
             tuple(binds.get(reader.group_id, ())),
             sum(part.records for part in kept.get(reader.group_id, ())),
-            total_stored(part.size for part in kept.get(reader.group_id, ())),
+            total(part.size_bytes for part in kept.get(reader.group_id, ())),
         )
         for reader in readers
     ]

@@ -1,4 +1,4 @@
-"""Which records stay and why, and what records take on disk and in remote storage."""
+"""Which records stay and why, and what records take on disk."""
 
 from __future__ import annotations
 
@@ -7,22 +7,6 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from retentiond.model import CAUSED_BY_A_GROUP, PlanRow, Reason, Verdict
-
-
-class Stored(NamedTuple):
-    """Bytes on the disks of all replicas, and about how many in remote storage (0 if the topic has
-    none there); None if they are not known."""
-
-    local: int | None
-    remote: int | None = 0
-
-    def share(self, records: int, log_records: int) -> Stored:
-        """About what ``records`` of the ``log_records`` take."""
-        local, remote = (None if size is None else size * records // log_records for size in self)
-        return Stored(local, remote)
-
-
-NOTHING_STORED = Stored(0)
 
 
 def total(figures: Iterable[int | None]) -> int | None:
@@ -37,16 +21,6 @@ def known_total(figures: Iterable[int | None]) -> int | None:
     return sum(known) if known else None
 
 
-def total_stored(parts: Iterable[Stored]) -> Stored:
-    every = list(parts)
-    return Stored(total(each.local for each in every), total(each.remote for each in every))
-
-
-def known_bytes(stored: Stored) -> int:
-    """Local and remote bytes together, as far as they are known."""
-    return (stored.local or 0) + (stored.remote or 0)
-
-
 class KeptBecause(NamedTuple):
     """Why records stay: a reason, and the group that is its cause, if there is one."""
 
@@ -59,12 +33,12 @@ KEPT_BY_LIMIT = KeptBecause(Reason.LIMIT_REACHED)
 
 
 class KeptRecords(NamedTuple):
-    """Records that stay for one cause, and about what they take: their share of the bytes of each
-    partition."""
+    """Records that stay for one cause, and about what they take on the disks of all replicas: their
+    share of the bytes of each partition. None if these are not known."""
 
     keeper: KeptBecause
     records: int
-    size: Stored
+    size_bytes: int | None
 
 
 def cause(row: PlanRow) -> KeptBecause:
@@ -107,8 +81,8 @@ def summed_by_keeper(parts: Iterable[KeptRecords]) -> Iterator[KeptRecords]:
     for part in parts:
         by_keeper[part.keeper].append(part)
     for keeper, kept in by_keeper.items():
-        size = total_stored(part.size for part in kept)
-        yield KeptRecords(keeper, sum(part.records for part in kept), size)
+        size_bytes = total(part.size_bytes for part in kept)
+        yield KeptRecords(keeper, sum(part.records for part in kept), size_bytes)
 
 
 def most_records_first(kept: KeptRecords) -> tuple[int, str]:

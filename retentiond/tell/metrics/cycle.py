@@ -278,28 +278,14 @@ CYCLE_METRICS: tuple[Definition[CycleFigures], ...] = (
         "retentiond_log_size_bytes",
         "Bytes that the topic takes on the disks of all replicas; absent if they are not known.",
         ("topic",),
-        _topics(lambda topic: topic.size.local),
+        _topics(lambda topic: topic.size_bytes),
     ),
     Definition(
         "retentiond_predicted_bytes",
         "Estimated bytes that the last plan's deletions free on the disks of all replicas; absent "
         "if they are not known.",
         ("topic",),
-        _topics(lambda topic: topic.frees.local),
-    ),
-    Definition(
-        "retentiond_remote_log_size_bytes",
-        "Bytes of a tiered topic in remote storage, by estimate; absent for other topics, and if "
-        "it is not known.",
-        ("topic",),
-        _topics(lambda topic: topic.size.remote if topic.is_tiered else None),
-    ),
-    Definition(
-        "retentiond_predicted_remote_bytes",
-        "Bytes in remote storage that the last plan's deletions free, by estimate; absent for "
-        "topics that are not tiered, and if it is not known.",
-        ("topic",),
-        _topics(lambda topic: topic.frees.remote if topic.is_tiered else None),
+        _topics(lambda topic: topic.predicted_bytes),
     ),
     Definition(
         "retentiond_bytes_freed_total",

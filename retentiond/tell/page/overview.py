@@ -20,7 +20,7 @@ from retentiond.tell.figures.answers import (
     caveats,
     say_trials,
 )
-from retentiond.tell.figures.kept_records import known_bytes, total_stored
+from retentiond.tell.figures.kept_records import total
 from retentiond.tell.figures.pressure import say_relief
 from retentiond.tell.page.render import BarSegment, bar, records_by_kind
 from retentiond.tell.report import CycleReport
@@ -177,9 +177,9 @@ BY_FREES = Order("reclaimable", is_descending=True)
 
 
 FIGURES: Mapping[str, Callable[[TopicAnswer], tuple[int, ...]]] = {
-    "bytes": lambda topic: (known_bytes(topic.size),),
+    "bytes": lambda topic: (topic.size_bytes or 0,),
     "kept": lambda topic: (
-        known_bytes(total_stored(kept.size for kept in topic.kept)),
+        total(kept.size_bytes for kept in topic.kept) or 0,
         sum(kept.records for kept in topic.kept),
     ),
 }
@@ -253,12 +253,10 @@ class LogDirItem(NamedTuple):
 
 
 class FreedFigures(NamedTuple):
-    """What deletions free. ``freed_bytes``: on the disks of all replicas. ``remote_bytes``: about
-    how much in remote storage. None if not known."""
+    """What deletions free. ``freed_bytes``: on the disks of all replicas; None if not known."""
 
     records: int
     freed_bytes: int | None
-    remote_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,7 +308,8 @@ def freed_by(report: CycleReport, partitions: Iterable[PartitionAnswer]) -> Free
         if report.plan.dry_run or each.row.dry_run or each.is_deleted_by_us
     ]
     return FreedFigures(
-        sum(each.records for each in deleted), *total_stored(each.frees for each in deleted)
+        sum(each.records for each in deleted),
+        total(each.predicted_bytes for each in deleted),
     )
 
 

@@ -26,7 +26,6 @@ from retentiond.formatting import (
     say_many,
     say_name,
     say_share,
-    say_stored,
     shell_argument,
     shell_word,
 )
@@ -77,7 +76,6 @@ def environment() -> Environment:
         "say_trials": say_trials,
         "shell": shell_argument,
         "short": short,
-        "stored": say_known_stored,
         "unseen": UNSEEN_READERS_NOTE,
         "word": shell_word,
         "verdicts": tuple(Verdict),
@@ -92,10 +90,6 @@ def _printable_value(value: object) -> object:
 
 def _or_unknown(say: Callable[[int], str]) -> Callable[[int | None], str]:
     return lambda figure: UNKNOWN if figure is None else say(figure)
-
-
-def say_known_stored(local: int | None, remote: int | None) -> str:
-    return UNKNOWN if local is None else say_stored(local, remote)
 
 
 def moment(epoch_ms: int) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from retentiond.disks.log_dirs import NOTHING_READ, DiskReading, disk_reading
-from retentiond.disks.predictions import DeletedRange, Remote, SegmentRules, freed_bytes
+from retentiond.disks.predictions import DeletedRange, SegmentRules, freed_bytes
 from retentiond.errors import RetentiondError
 from retentiond.kafka.interface import Kafka, OffsetBound, TopicConfig
 from retentiond.model import Failure, TopicPartition
@@ -50,18 +50,12 @@ def _is_tiered(config: TopicConfig | Failure | None) -> bool:
 def _predicted(item: Item, inputs: _DiskInputs) -> Item:
     replicas, config = inputs.disks.replicas(item.at), inputs.configs.get(item.topic)
     start, end, cutoff = item.log_start_offset, item.high_watermark, item.cutoff
-    tiered = _is_tiered(config)
-    local_start = inputs.local_starts.get(item.at) if tiered else start
+    local_start = inputs.local_starts.get(item.at) if _is_tiered(config) else start
     if replicas is None or not isinstance(config, TopicConfig) or config.segment_bytes is None:
-        return replace(item, predicted_remote_bytes=None if tiered else 0)
+        return item
     if start is None or end is None or cutoff is None or not isinstance(local_start, int):
-        return replace(item, predicted_remote_bytes=None if tiered else 0)
+        return item
     cut = DeletedRange(max(start, local_start), cutoff, end)
     rules = SegmentRules(config.segment_bytes, config.segment_ms, config.retention_bytes)
-    freed = [freed_bytes(each.size_bytes, cut, rules) for each in replicas]
-    remote: int | None = 0
-    if tiered:
-        size = max(each.size_bytes for each in replicas)
-        record_bytes = size / (end - local_start) if end > local_start and size else None
-        remote = Remote(record_bytes, start, local_start, 0).freed_bytes(cutoff, max(freed))
-    return replace(item, predicted_bytes=sum(freed), predicted_remote_bytes=remote)
+    freed = [freed_bytes(replica.size_bytes, cut, rules) for replica in replicas]
+    return replace(item, predicted_bytes=sum(freed))

@@ -30,8 +30,7 @@ class Item:
     - ``target``: the first offset to keep, or the high watermark; None if nothing is requested, and
       ``error`` says why.
     - ``log_start_offset``, ``high_watermark``: known after a preview.
-    - ``predicted_bytes`` (on the disks of all replicas), ``predicted_remote_bytes`` (about what
-      goes from remote storage; 0 if nothing does): known after the preview of a dry run.
+    - ``predicted_bytes``: on the disks of all replicas; known after the preview of a dry run.
     - ``outcome``: `Outcome.NOT_ATTEMPTED` until the request has an outcome.
     """
 
@@ -45,7 +44,6 @@ class Item:
     low_watermark: int | None = None
     error: str | None = None
     predicted_bytes: int | None = None
-    predicted_remote_bytes: int | None = None
 
     @property
     def at(self) -> TopicPartition:

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retentiond.disks.predictions import DeletedRange, SegmentRules, freed_bytes
+from retentiond.disks.predictions import DeletedRange, SegmentRules, freed_bytes, predict
+from tests.support.builders.disk_readings import AT, deletion, reading, replica, tiered
 
 RULES = SegmentRules(segment_bytes=1000)
 
@@ -111,3 +112,14 @@ def test_on_a_log_from_offset_0_it_is_off_by_few_segments_at_most(
     )
     predicted = freed_bytes(size, DeletedRange(0, cutoff, len(records)), RULES)
     assert abs(predicted - freed) <= 2 * 1000 + uneven
+
+
+def test_what_a_tiered_log_has_in_remote_storage_alone_frees_nothing_on_the_disks() -> None:
+    """The disks have the records from offset 800 on."""
+    disks = reading({1: 4000})
+    assert predict([deletion(500)], tiered(), disks) == {AT: {replica(): 0}}
+    assert predict([deletion(1000)], tiered(), disks)[AT][replica()] > 0
+
+
+def test_where_a_tiered_logs_local_start_is_not_known_nothing_is_predicted() -> None:
+    assert predict([deletion(500)], tiered(local_start=None), reading({1: 4000})) == {}

@@ -109,7 +109,7 @@ def test_an_intent_comes_back_with_its_figures_and_its_evidence(audit: Audit) ->
 
 def test_what_a_deletion_will_free_is_recorded_once_it_is_known(audit: Audit) -> None:
     audit.intend("cycle-1", [approved(0)], 2_000, evidence_at_ms=1_900)
-    row = replace(approved(0).row, predicted_bytes=70, predicted_remote_bytes=7)
+    row = replace(approved(0).row, predicted_bytes=70)
     audit.record_predicted("cycle-1", [row])
     assert only(audit).row == row
 

@@ -59,5 +59,5 @@ def test_groups_are_put_together_over_the_partitions_those_that_bind_first(
     assert (billing.lag, search.lag) == (3 + 1, 1 + 0)
     assert (billing.binds, search.binds) == ((0, 1), ())
     assert (billing.kept_records, search.kept_records) == (4, 0)
-    assert (billing.kept.local, search.kept.local) == (None, 0)  # the disks are unread
+    assert (billing.kept_bytes, search.kept_bytes) == (None, 0)  # the disks are unread
     assert billing.stands_since_ms == began_ms  # on partition 0, where it is stuck

@@ -12,7 +12,7 @@ from retentiond.disks.stuck import Stuck, StuckCause
 from retentiond.kafka.interface import TopicConfig
 from retentiond.model import Failure, PlanRow, Reason, TopicPartition
 from retentiond.tell.explained_evidence import Ahead, dated_ahead
-from retentiond.tell.explanation import on_disk, stalled_by
+from retentiond.tell.explanation import TIERED, explained, on_disk, stalled_by
 from retentiond.tell.figures.answers import PartitionAnswer
 from tests.support.builders.explained_plans import evidence, only, remember
 from tests.support.builders.gather_worlds import HOUR_MS, config, entry
@@ -120,6 +120,19 @@ def test_of_a_tiered_topic_no_record_ahead_is_looked_for(
     assert evidence(kafka, tmp_path).ahead
     monkeypatch.setattr(kafka, "topic_configs", lambda names: dict.fromkeys(names, tiered))
     assert not evidence(kafka, tmp_path).ahead
+
+
+def test_of_a_tiered_topic_it_is_said_that_remote_storage_is_not_counted(
+    kafka: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert TIERED not in only(evidence(kafka, tmp_path), "orders").on_disk
+    settings = kafka.topic_configs(["orders"])["orders"]
+    assert isinstance(settings, TopicConfig)
+    tiered = replace(settings, remote_storage=True)
+    monkeypatch.setattr(kafka, "topic_configs", lambda names: dict.fromkeys(names, tiered))
+    of_topic = explained(evidence(kafka, tmp_path), "orders")
+    assert of_topic.is_tiered
+    assert all(TIERED in partition.on_disk for partition in of_topic.partitions)
 
 
 def test_a_partition_whose_look_up_fails_is_left_out(kafka: FakeCluster) -> None:

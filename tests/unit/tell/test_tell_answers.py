@@ -30,33 +30,33 @@ def only(
 def test_bytes_that_are_not_known_of_one_partition_are_not_known_of_its_topic() -> None:
     rows = [rest(), replace(rest(), partition=1)]
     topic = only(rows, {"orders": 90}, {"orders": 40})
-    assert (topic.size.local, topic.frees_of_size.local) == (None, None)
+    assert (topic.size_bytes, topic.predicted_of_size) == (None, None)
 
 
 def test_a_deletion_whose_bytes_are_not_foretold_frees_an_unknown_number() -> None:
-    assert only([rest()], {"orders": 90}).frees.local is None
+    assert only([rest()], {"orders": 90}).predicted_bytes is None
 
 
 def test_a_topic_with_nothing_to_delete_frees_0_bytes() -> None:
-    assert only([row("orders", reason=Reason.NO_GROUP)], {"orders": 90}).frees == (0, 0)
+    assert only([row("orders", reason=Reason.NO_GROUP)], {"orders": 90}).predicted_bytes == 0
 
 
 def test_the_cluster_sums_up_what_is_known_and_says_whether_it_is_all() -> None:
     rows = [rest(topic="a"), rest(topic="b")]
     look = answers(rows, {"a": 90, "b": 10}, {"a": 40, "b": 5})
-    assert (look.known_frees, look.is_bytes_known) == ((45, 0), True)
+    assert (look.known_predicted_bytes, look.is_bytes_known) == (45, True)
     look = answers(rows, {"a": 90}, {"a": 40})
-    assert (look.known_frees, look.is_bytes_known) == ((40, 0), False)
-    assert (look.frees, look.log_records, look.records) == ((None, 0), 380, 180)
+    assert (look.known_predicted_bytes, look.is_bytes_known) == (40, False)
+    assert (look.predicted_bytes, look.log_records, look.records) == (None, 380, 180)
 
 
 def test_who_keeps_the_most_bytes_of_the_cluster_comes_first() -> None:
     rows = [rest(topic="a"), row("b", reason=Reason.NO_GROUP), rest(topic="c")]
     look = answers(rows, {"a": 1_900, "b": 190, "c": 1_900}, {"a": 900, "c": 900})
     assert look.kept == (
-        (BILLING, 100, (1_000, 0)),
-        (KEPT_BY_AGE, 100, (1_000, 0)),
-        (KeptBecause(Reason.NO_GROUP), 190, (190, 0)),
+        (BILLING, 100, 1_000),
+        (KEPT_BY_AGE, 100, 1_000),
+        (KeptBecause(Reason.NO_GROUP), 190, 190),
     )
 
 
@@ -65,7 +65,7 @@ def test_what_is_kept_takes_its_share_of_each_partitions_bytes() -> None:
     sizes = {TopicPartition("orders", 0): 190, TopicPartition("orders", 1): 19_000}
     (topic,) = replace(report(rows), disk=DiskReport(sizes)).answers.topics
     assert topic.kept == (
-        (KeptBecause(Reason.NO_GROUP), 190, (19_000, 0)),
-        (BILLING, 50, (50, 0)),
-        (KEPT_BY_AGE, 50, (50, 0)),
+        (KeptBecause(Reason.NO_GROUP), 190, 19_000),
+        (BILLING, 50, 50),
+        (KEPT_BY_AGE, 50, 50),
     )

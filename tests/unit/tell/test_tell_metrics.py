@@ -77,7 +77,7 @@ BILLING = GroupOnTopic("billing", "orders")
 def rows() -> list[PlanRow]:
     """Of orders, which is on trial and has an owner, one partition is known, one lacks its commit,
     one has a commit beyond its end, and one can't be read; nor can anything of payments."""
-    known = replace(row("orders"), predicted_bytes=400, predicted_remote_bytes=8000)
+    known = replace(row("orders"), predicted_bytes=400)
     of_orders = [
         known,
         replace(known, partition=1, min_committed_offset=None),
@@ -102,7 +102,6 @@ def full(metrics: Metrics, registry: CollectorRegistry) -> CollectorRegistry:
     disk = DiskReport(
         size_bytes={TopicPartition("orders", number): 1000 for number in range(4)},
         topic_bytes={"orders": 4000, "clicks": 70},
-        remote_bytes={at: 9000},
         stuck=(
             Stuck(at, StuckCause.FUTURE_REPLICA, "why"),
             Stuck(TopicPartition("orders", 1), StuckCause.FUTURE_REPLICA, "why"),
