@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from retentiond.clock import uptime
-from retentiond.disks.broker_disks import BrokerDisks, DiskReport, SpaceHistory
+from retentiond.disks.broker_disks import BrokerDisks, DiskReport
 from retentiond.disks.freed import (
     FreedProgress,
     PendingFree,
@@ -105,7 +104,6 @@ def read_disks(
 class Concluded(NamedTuple):
     report: DiskReport
     awaited: tuple[PendingFree, ...]
-    space: SpaceHistory
 
 
 def conclude(
@@ -117,7 +115,7 @@ def conclude(
 ) -> Concluded:
     """Records what the deletions are to free, and what earlier ones have freed. ``plan``: as it was
     carried out. ``kept``: by the cycle before."""
-    report, awaited, space = found.report(), kept.awaited, kept.space
+    report, awaited = found.report(), kept.awaited
     became = {each.topic_partition: each.outcome for each in outcomes}
     rows = [row for row in found.rows if row.topic_partition in became]
     deleted = [row for row in rows if became[row.topic_partition] is Outcome.DELETED]
@@ -127,12 +125,9 @@ def conclude(
             audit.record_predicted(plan.cycle_id, rows)
         audit.record_freed(followed.settled)
         awaited = followed.awaited
-        now = uptime()
-        report = replace(report, until_full_s=space.seconds_until_full(report.space, now))
-        space = space.with_reading(report.space, now)
     except Exception as error:  # noqa: BLE001 - see the invariant
         report = replace(report, problems=(*report.problems, _unforeseen(error)))
-    return Concluded(report, awaited, space)
+    return Concluded(report, awaited)
 
 
 def with_stuck(

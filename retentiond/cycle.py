@@ -401,6 +401,5 @@ def _keep(
         awaited=concluded.awaited,
         under_pressure=pressure.remembered,
         recent_disks=kept.recent_disks if pressure.recent is None else pressure.recent,
-        space=concluded.space,
         last_complete=last,
     )

@@ -1,14 +1,12 @@
-"""The brokers' disks over the cycles of one process: what they hold, when they will be full, and
-whose retention is stuck."""
+"""The brokers' disks over the cycles of one process: what they hold, and whose retention is
+stuck."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
-from retentiond.clock import Uptime, uptime
+from retentiond.clock import uptime
 from retentiond.config.disks import DiskPressure
 from retentiond.disks.freed import FreedProgress, PendingFree, follow, offsets_of
 from retentiond.disks.log_dirs import (
@@ -21,7 +19,7 @@ from retentiond.disks.log_dirs import (
     no_disk_reading,
 )
 from retentiond.disks.pressure import LogDirRelief, Pressure, pressure
-from retentiond.disks.recent import RecentDisks, StoredMapping, sizes_by_log_dir
+from retentiond.disks.recent import RecentDisks, sizes_by_log_dir
 from retentiond.disks.stuck import (
     DiskHistory,
     Patience,
@@ -33,7 +31,7 @@ from retentiond.disks.stuck import (
     uneven_replicas,
     unmoved_log_starts,
 )
-from retentiond.formatting import DAY_MS, HOUR_MS, MINUTE_MS
+from retentiond.formatting import MINUTE_MS
 from retentiond.kafka.interface import Kafka, LogDirs
 from retentiond.model import Failure, TopicPartition
 from retentiond.snapshot import Snapshot, partitions_of
@@ -50,78 +48,6 @@ TOO_OLD = (
     f"the disks were read more than {MAX_READING_AGE_MS // 1000} s before the plan, so no disk "
     "counts as under pressure in this cycle; the next cycle asks again"
 )
-
-REMEMBER_INTERVAL_MS = 10 * MINUTE_MS
-
-
-@dataclass(frozen=True, slots=True)
-class SpaceHistory:
-    """The usable bytes of each log directory in the readings of the last day, and when the
-    directory will be full if the trend goes on.
-
-    Retention frees many segments at once, so free space is a sawtooth, and a single tooth says
-    nothing. The trend is the median of all slopes between a reading of the first half of the time
-    and one of the second half (Theil and Sen's estimator, by halves). Less than an hour of
-    readings gives no answer.
-
-    ``readings``: by uptime in the boot ``boot_id``.
-    """
-
-    boot_id: str = ""
-    readings: StoredMapping[LogDirKey, Sequence[tuple[int, int]]] = field(default_factory=dict)
-
-    def seconds_until_full(
-        self, space: Sequence[LogDirCapacity], now: Uptime
-    ) -> dict[LogDirKey, float]:
-        """Only the directories that fill up; 0 for a full one."""
-        until_full: dict[LogDirKey, float] = {}
-        known = self._of_the_last_day(now)
-        for log_dir in space:
-            points = [*known.get(log_dir.key, ()), (now.ms, log_dir.usable_bytes)]
-            if (left_ms := ms_until_full(points)) is not None:
-                until_full[log_dir.key] = left_ms / 1000
-            if log_dir.is_plausible and not log_dir.usable_bytes:
-                until_full[log_dir.key] = 0.0
-        return until_full
-
-    def with_reading(self, space: Sequence[LogDirCapacity], now: Uptime) -> SpaceHistory:
-        """At most one reading of a directory in `REMEMBER_INTERVAL_MS`."""
-        readings = self._of_the_last_day(now)
-        for log_dir in space:
-            points = readings.get(log_dir.key, ())
-            if not points or now.ms - points[-1][0] >= REMEMBER_INTERVAL_MS:
-                readings[log_dir.key] = [*points, (now.ms, log_dir.usable_bytes)]
-        return SpaceHistory(now.boot_id, readings)
-
-    def _of_the_last_day(self, now: Uptime) -> dict[LogDirKey, Sequence[tuple[int, int]]]:
-        """The readings of every directory: a broker that does not answer now may answer the next
-        time. Those of another boot can't be dated, so they are left out."""
-        return {
-            key: recent
-            for key, known in self.readings.items()
-            if self.boot_id == now.boot_id
-            and (recent := [point for point in known if point[0] >= now.ms - DAY_MS])
-        }
-
-
-def ms_until_full(points: Sequence[tuple[int, float]]) -> float | None:
-    """None if the disk doesn't fill up, or was seen for less than an hour."""
-    (first_ms, _), (last_ms, usable_bytes) = points[0], points[-1]
-    if last_ms - first_ms < HOUR_MS:
-        return None
-    taken_per_ms = -trend(points)
-    return usable_bytes / taken_per_ms if taken_per_ms > 0 else None
-
-
-def trend(points: Sequence[tuple[int, float]]) -> float:
-    """The slope of at least two points (time, value) in the order of their times."""
-    half = len(points) // 2
-    times, values = np.array(points, np.float64).T
-    time_differences = times[half:, None] - times[:half]
-    value_differences = values[half:, None] - values[:half]
-    passed = time_differences > 0
-    slopes = value_differences[passed] / time_differences[passed]
-    return float(np.median(slopes)) if len(slopes) else 0.0
 
 
 class BrokerDisks:
@@ -221,8 +147,6 @@ class DiskReport:
       the last cycle.
     - ``stuck``: in a plan's order.
     - ``orphans``, ``log_bytes``, ``topic_bytes``, ``space``: see `DiskReading`.
-    - ``until_full_s``: in how many seconds a directory will be full if the trend of the last day
-      goes on, 0 for a full one; only the directories that fill up.
     - ``relief``: for each log directory under pressure, what the plan frees there; None if no
       ``disk_pressure`` is configured.
     - ``problems``: sentences.
@@ -236,7 +160,6 @@ class DiskReport:
     topic_bytes: Mapping[str, int] | None = None
     problems: tuple[str, ...] = ()
     space: tuple[LogDirCapacity, ...] = ()
-    until_full_s: Mapping[LogDirKey, float] = field(default_factory=dict)
     relief: tuple[LogDirRelief, ...] | None = None
     log_dirs: Mapping[TopicPartition, tuple[LogDirKey, ...]] = field(default_factory=dict)
 

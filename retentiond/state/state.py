@@ -18,7 +18,6 @@ from typing import Annotated, Any, NamedTuple, get_type_hints
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from retentiond.disks.broker_disks import SpaceHistory
 from retentiond.disks.freed import PendingFree
 from retentiond.disks.log_dirs import LogDirKey
 from retentiond.disks.recent import RecentDisks
@@ -74,7 +73,6 @@ class Kept:
     awaited: tuple[PendingFree, ...] = ()
     under_pressure: frozenset[LogDirKey] = frozenset()
     recent_disks: RecentDisks = field(default_factory=RecentDisks)
-    space: SpaceHistory = field(default_factory=SpaceHistory)
     stuck: tuple[Stuck, ...] = ()
     held: tuple[Held, ...] = ()
     last_complete: LastComplete | None = None

@@ -6,23 +6,21 @@ A record takes 100 bytes; the brokers' sizes don't drop by themselves, as on a r
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from retentiond import after_acting, cycle
-from retentiond.after_acting import Concluded, DisksOfCycle, conclude
-from retentiond.clock import Uptime
+from retentiond import cycle
+from retentiond.after_acting import Concluded, conclude
 from retentiond.cycle import CycleContext, plan_cycle, run_cycle
 from retentiond.disks.broker_disks import BrokerDisks
-from retentiond.disks.log_dirs import DiskReading, LogDirCapacity, LogDirKey
 from retentiond.disks.stuck import Stuck
 from retentiond.errors import StateError
 from retentiond.formatting import rfc3339
 from retentiond.kafka.interface import LogDir, LogDirs, Replica
-from retentiond.model import Failure, Plan, TopicPartition
+from retentiond.model import Failure, TopicPartition
 from retentiond.state.audit_records import read_deletions
 from retentiond.state.state import KEPT_NAME, KeptFile, open_state, read_kept, read_stored_state
 from retentiond.tell.report import CycleReport
@@ -263,24 +261,3 @@ def test_a_broker_that_is_not_read_is_said(run: Run, monkeypatch: pytest.MonkeyP
         Disks, "log_dirs", lambda *_: LogDirs({1: Failure("DOWN", "no answer")}, {AT: (1,)})
     )
     assert run.plan(40).disk.problems == ("the disks of broker 1 can't be read: DOWN: no answer",)
-
-
-def test_when_a_disk_is_full_is_told_right_after_a_restart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now_ms = 0
-    monkeypatch.setattr(after_acting, "uptime", lambda: Uptime("this-boot", now_ms))
-
-    def until_full_s(usable: int) -> Mapping[LogDirKey, float]:
-        """Of a process that has just been started."""
-        reading = DiskReading(space=(LogDirCapacity(1, "/kafka", 10_000, usable),))
-        plan = Plan("c", "cluster-a", 0, dry_run=True, complete=True, problems=(), rows=())
-        with open_state(tmp_path) as state:
-            kept = state.kept_file.kept
-            done = conclude(DisksOfCycle((), reading), kept, plan, (), state.audit)
-            state.kept_file.keep(space=done.space)
-        return done.report.until_full_s
-
-    assert until_full_s(1000) == {}
-    now_ms = 3_600_000
-    assert until_full_s(900) == {(1, "/kafka"): 9 * 3600}

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from retentiond.disks.broker_disks import ms_until_full
-from retentiond.formatting import DAY_MS, GIB
+import numpy as np
+
+from retentiond.formatting import DAY_MS, GIB, HOUR_MS
 from retentiond.history.ask.past import Past
 from retentiond.history.schema import RowKind
 
@@ -108,6 +109,32 @@ def full_ms(points: Sequence[tuple[int, float]], at_ms: int) -> int | None:
         return at_ms - elapsed + next(at for at, free in points if free <= 0)
     left_ms = ms_until_full(points)
     return None if left_ms is None else at_ms + int(left_ms)
+
+
+def ms_until_full(points: Sequence[tuple[int, float]]) -> float | None:
+    """In how many milliseconds a disk is full if the trend goes on; None if it doesn't fill up, or
+    was seen for less than an hour. ``points``: times and usable bytes.
+
+    Retention frees many segments at once, so free space is a sawtooth, and a single tooth says
+    nothing. The trend is the median of all slopes between a reading of the first half of the time
+    and one of the second half (Theil and Sen's estimator, by halves).
+    """
+    (first_ms, _), (last_ms, usable_bytes) = points[0], points[-1]
+    if last_ms - first_ms < HOUR_MS:
+        return None
+    taken_per_ms = -trend(points)
+    return usable_bytes / taken_per_ms if taken_per_ms > 0 else None
+
+
+def trend(points: Sequence[tuple[int, float]]) -> float:
+    """The slope of at least two points (time, value) in the order of their times."""
+    half = len(points) // 2
+    times, values = np.array(points, np.float64).T
+    time_differences = times[half:, None] - times[:half]
+    value_differences = values[half:, None] - values[:half]
+    passed = time_differences > 0
+    slopes = value_differences[passed] / time_differences[passed]
+    return float(np.median(slopes)) if len(slopes) else 0.0
 
 
 def log_dirs_of(replay: Replay) -> list[tuple[LogDirFilling, list[Point]]]:

@@ -328,13 +328,6 @@ CYCLE_METRICS: tuple[Definition[CycleFigures], ...] = (
         lambda cycle: _log_dirs((each.key, each.usable_bytes) for each in cycle.report.disk.space),
     ),
     Definition(
-        "retentiond_log_dir_full_seconds",
-        "Seconds until the disk of a log directory is full if it fills as in the last day, 0 once "
-        "it is full; absent while it is not filling, and until it was seen for an hour.",
-        ("broker", "log_dir"),
-        lambda cycle: _log_dirs(sorted(cycle.report.disk.until_full_s.items())),
-    ),
-    Definition(
         "retentiond_log_dir_under_pressure",
         "1 while the log directory is under pressure, else 0; absent without disk_pressure, and if "
         "its space is not known.",

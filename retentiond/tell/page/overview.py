@@ -240,12 +240,8 @@ class TopicItem:
 
 
 class LogDirItem(NamedTuple):
-    """A log directory. ``until_full_s``: in how many seconds it will be full if the trend goes
-    on; None if it doesn't fill up, or if that is not known yet."""
-
     log_dir: LogDirCapacity
     is_under_pressure: bool
-    until_full_s: float | None
 
     @property
     def left(self) -> str:
@@ -286,10 +282,8 @@ def overview(report: CycleReport, wanted: TopicFilter) -> Overview:
 
 def log_dir_items(disk: DiskReport) -> Sequence[LogDirItem]:
     pressed = {each.log_dir.key for each in disk.relief or ()}
-    fullest = sorted(disk.space, key=lambda each: each.usable_share)
-    return [
-        LogDirItem(each, each.key in pressed, disk.until_full_s.get(each.key)) for each in fullest
-    ]
+    fullest = sorted(disk.space, key=lambda log_dir: log_dir.usable_share)
+    return [LogDirItem(log_dir, log_dir.key in pressed) for log_dir in fullest]
 
 
 def topic_item(report: CycleReport, topic: TopicAnswer) -> TopicItem:

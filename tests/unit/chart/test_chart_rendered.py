@@ -504,7 +504,7 @@ def test_an_alert_waits_and_is_as_bad_as_the_values_say() -> None:
     assert rules["RetentiondGroupAbandoned"]["labels"]["severity"] == "critical"
     assert rules["RetentiondGroupVanished"]["labels"]["severity"] == "warning"
     full = rules["RetentiondDiskFillsUp"]["expr"]
-    assert "full_seconds < 7200" in full
+    assert "[1d], 7200)" in " ".join(full.split())
     assert "[1h], 7200)" in " ".join(full.split())
     assert rules["RetentiondOrphanPartitions"]["expr"].endswith("> 10")
     assert rules["RetentiondRetentionStuck"]["expr"].endswith("> 0")

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from retentiond.clock import Uptime
-from retentiond.disks.broker_disks import SpaceHistory
 from retentiond.disks.freed import PendingFree
 from retentiond.disks.log_dirs import LogDirCapacity, ReplicaKey
 from retentiond.disks.recent import RecentDisks
@@ -29,7 +28,6 @@ KEPT = Kept(
     awaited=(PendingFree("c1", ReplicaKey(AT, *HERE), "id", 0, 7, 700, 900, 9, 1_000),),
     under_pressure=frozenset({HERE, (2, "/a")}),
     recent_disks=RecentDisks().with_reading(SPACE, SIZES, NOW),
-    space=SpaceHistory().with_reading(SPACE, NOW),
     stuck=(Stuck(AT, StuckCause.REPLICA_GROWS, "broker 1 keeps 1 GiB of it"),),
     held=(Held("orders", Reason.NO_GROUP, 600.5, (0, 1)), Held("clicks", Reason.PAUSED, 0, (3,))),
     last_complete=LastComplete("cluster-a", 1_790_000_000_123),
@@ -49,11 +47,7 @@ def test_what_was_written_is_read_and_the_rest_stays(tmp_path: Path) -> None:
     KeptFile(tmp_path).keep(waiting=(), held=())
     left = read_kept(tmp_path)
     assert (left.waiting, left.held) == ((), ())
-    assert (left.awaited, left.recent_disks, left.space) == (
-        KEPT.awaited,
-        KEPT.recent_disks,
-        KEPT.space,
-    )
+    assert (left.awaited, left.recent_disks) == (KEPT.awaited, KEPT.recent_disks)
 
 
 def test_what_has_not_changed_is_not_written_again(tmp_path: Path) -> None:
@@ -81,7 +75,6 @@ def test_a_file_that_can_not_be_understood_is_as_good_as_none(tmp_path: Path, co
         ("recent_disks", {"boot_id": "b", "uses": [[HERE, [[1, 2, 3, 4]]]]}),
         ("recent_disks", {"boot_id": "b", "sizes": [[HERE, [[["orders", 0], 7]]]]}),
         ("recent_disks", {"boot_id": "b", "sizes": {"1": {}}}),
-        ("space", {"boot_id": "b", "readings": [[HERE, [3]]]}),
         ("stuck", [["orders", "no_such_cause", "it stands"]]),
         ("held", [["orders", "no_such_reason", 1, [0]]]),
         ("held", [["orders", "no_group", -1, [0]]]),
@@ -137,11 +130,3 @@ def test_a_restart_goes_on_with_the_recent_disks(tmp_path: Path) -> None:
     third = reading(read_kept(tmp_path).recent_disks, 500, Uptime("this-boot", 60_000))
     assert third == reading(second, 500, Uptime("this-boot", 60_000))
     assert reading(third, 500, Uptime("a-later-boot", 90_000)).removed_bytes([HERE]) == 0
-
-
-def test_a_restart_goes_on_with_the_readings_of_the_space(tmp_path: Path) -> None:
-    KeptFile(tmp_path).keep(space=KEPT.space)
-    later = Uptime("this-boot", 3_600_000)
-    (here,) = SPACE
-    now = [here._replace(usable_bytes=90)]
-    assert read_kept(tmp_path).space.seconds_until_full(now, later) == {HERE: 9 * 3600}

@@ -109,7 +109,6 @@ def full(metrics: Metrics, registry: CollectorRegistry) -> CollectorRegistry:
         ),
         orphans=(Orphans(1, "/kafka", 0, 0), Orphans(2, "/kafka", 3, 700)),
         space=(LogDirCapacity(1, "/kafka", 100, 40), LogDirCapacity(2, "/kafka", 100, 80)),
-        until_full_s={(1, "/kafka"): 3600.5},
         relief=(LogDirRelief(PressedLogDir(1, "/kafka", 100, 40, 60), 5, 15, {"billing": 30}, {}),),
     )
     unread = LagReport({BILLING: 50}, {BILLING: 60.5})

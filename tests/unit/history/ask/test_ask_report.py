@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from retentiond.history.ask.report_figures import full_ms
+from retentiond.history.ask.report_figures import full_ms, trend
 
 HOUR_MS = 3_600_000
 NOW_MS = 1_000 * HOUR_MS
@@ -36,3 +36,19 @@ def test_a_disk_is_full_once_what_is_left_is_taken(
 
 def test_less_than_an_hour_says_nothing() -> None:
     assert full_ms([(0, 100), (HOUR_MS - 1, 90)], NOW_MS) is None
+
+
+def sawtooth(fall: int, rise: int, steps: int = 144) -> list[tuple[int, int]]:
+    """Free space that falls with each step, and rises with each twelfth."""
+    free, points = 1_000_000, []
+    for step in range(steps):
+        free += (rise if step % 12 == 11 else 0) - fall
+        points.append((step, free))
+    return points
+
+
+def test_the_trend_of_a_sawtooth_is_not_that_of_a_tooth() -> None:
+    assert trend(sawtooth(300, 3600)) == 0
+    assert trend(sawtooth(300, 3600)[:-5]) == 0
+    assert trend(sawtooth(300, 3000)) == pytest.approx(-50)
+    assert trend(sawtooth(300, 0)) == pytest.approx(-300)
