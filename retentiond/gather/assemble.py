@@ -18,7 +18,7 @@ from retentiond.formatting import say_reader
 from retentiond.gather.external_positions import Position
 from retentiond.gather.groups import GroupListing
 from retentiond.gather.topics import EnabledTopic
-from retentiond.kafka.groups.commit_columns import NOT_TOLD, CommitColumns
+from retentiond.kafka.groups.commit_columns import CommitColumns
 from retentiond.kafka.interface import GroupMembers
 from retentiond.model import Commit, Failure, GroupKind, TopicPartition
 from retentiond.snapshot import (
@@ -235,7 +235,7 @@ def commit_rows(
     is_there = at != NOWHERE
     is_unknown = (on != NOWHERE) & ~is_there
     is_unreadable = unreadable[is_there]
-    is_told = ~is_unreadable & (epochs[is_there] != NOT_TOLD)
+    is_told = ~is_unreadable & (epochs[is_there] >= 0)
     rows = commit_table(
         group_id=pa.array(groups[is_there], pa.int32()),
         partition_id=pa.array(at[is_there], pa.int32()),

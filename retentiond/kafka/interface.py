@@ -42,6 +42,9 @@ INTERNAL_TOPICS = frozenset(
 NOT_ANSWERED = Failure("NOT_ANSWERED", "Kafka's answer does not mention it")
 """Stands for a topic, partition or group that was asked about."""
 
+TOLD_TWICE = Failure("TOLD_TWICE", "Kafka's answer mentions it, or a part of it, twice")
+"""Stands for a topic, partition or group: which of the two is right is not known."""
+
 NO_SUCH_TOPIC = "UNKNOWN_TOPIC_OR_PARTITION"
 """The code of a `Failure` about a topic or partition that doesn't exist, from either client."""
 

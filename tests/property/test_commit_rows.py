@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -79,6 +80,25 @@ def test_every_commit_finds_its_partition_or_is_a_stray(
         for group, topic, number, *_ in every
         if topic in layout and (topic, number) not in places
     }
+
+
+ANY_INT32 = st.sampled_from([-(2**31), -2, -1, 0, 2**31 - 1]) | st.integers(-(2**31), 2**31 - 1)
+
+
+@given(ANY_INT32, ANY_INT32)
+def test_every_negative_leader_epoch_is_one_that_was_not_told(number: int, epoch: int) -> None:
+    topics = enabled({"orders": {0}})
+    columns = CommitColumns(
+        [("orders", 2)],
+        np.array([0, number]),
+        np.array([7, 8]),
+        np.array([False, number == 0]),
+        np.array([epoch, epoch]),
+    )
+    rows, _ = commit_rows({0: columns}, {"orders": 0}, readings(topics))
+    told = None if epoch < 0 else epoch
+    assert rows["leader_epoch"].to_pylist() == ([told, None] if number == 0 else [told])
+    assert columns[0].leader_epoch == told
 
 
 @given(COMMITS)

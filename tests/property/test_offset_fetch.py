@@ -46,7 +46,7 @@ def partitions(draw: st.DrawFn) -> list[Any]:
         Partition(
             partition_index=index & 2**31 - 1,
             committed_offset=offset(value, which),
-            committed_leader_epoch=epoch % 7 - 1,
+            committed_leader_epoch=[epoch % 7 - 1, -2, 2**31 - 1, -(2**31)][which % 4],
             metadata=metadata[own % len(metadata)],
             error_code=errors[error % len(errors)],
         )
@@ -73,8 +73,7 @@ def encoded(response: Any) -> bytes:
 
 
 def _offset_and_epoch(row: Any) -> tuple[int | None, int | None]:
-    """None where an error came instead, or what is no offset; the epoch is -1 where the client told
-    none."""
+    """None where an error came instead, or what is no offset; a negative epoch is none."""
     if row.error_code or row.committed_offset < 0:
         return None, None
     epoch = row.committed_leader_epoch

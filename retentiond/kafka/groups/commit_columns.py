@@ -24,7 +24,8 @@ class CommitColumns(Sequence[Commit]):
     - ``partitions``, ``offsets``: int64.
     - ``unreadable``: bool, whether the offset could not be read; what stands in ``offsets`` then
       means nothing, unless it is negative: that was committed.
-    - ``leader_epochs``: int64, Kafka's -1 where the group's client did not say.
+    - ``leader_epochs``: int64, negative where the group's client did not say. Well-behaved clients
+      say -1 then; a broker stores any number.
     """
 
     topics: Sequence[tuple[str, int]]
@@ -72,6 +73,17 @@ class CommitColumns(Sequence[Commit]):
         for row in rows.tolist():
             name, _ = self.topics[int(np.searchsorted(ends, row, side="right"))]
             yield name, int(self.partitions[row]), int(self.offsets[row])
+
+    def has_repeats(self) -> bool:
+        """Whether a topic, or a partition of one, is there twice."""
+        if len({name for name, _ in self.topics}) < len(self.topics):
+            return True
+        if len(self.partitions) < 2:
+            return False
+        topics = np.repeat(np.arange(len(self.topics)), [count for _, count in self.topics])
+        keys = topics << 32 | self.partitions & 0xFFFFFFFF
+        # A coordinator tells most of them in ascending order.
+        return not bool((np.diff(keys) > 0).all()) and len(np.unique(keys)) < len(keys)
 
     __hash__ = None  # type: ignore[assignment]  # like a list's
 

@@ -14,7 +14,7 @@ given up, so it is the group's bound.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -22,7 +22,8 @@ from kafka.protocol.consumer import OffsetFetchRequest
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
 
 from retentiond.kafka.client import Client
-from retentiond.kafka.interface import NOT_ANSWERED
+from retentiond.kafka.groups.commit_columns import CommitColumns
+from retentiond.kafka.interface import NOT_ANSWERED, TOLD_TWICE
 from retentiond.kafka.network_client import NetworkClient, failure_of_code, failure_of_exception
 from retentiond.kafka.remedies import with_group_grant
 from retentiond.kafka.wire import DescribeShareGroupOffsetsRequest
@@ -55,11 +56,12 @@ async def ask_coordinators(
     network: NetworkClient,
     groups: Collection[str],
     request: Callable[[Sequence[str]], Any],
-    read: Callable[[Any], Mapping[str, T | Failure]],
+    read: Callable[[Any], Iterable[tuple[str, T | Failure]]],
     *,
     groups_per_request: int | None = None,
 ) -> dict[str, T | Failure]:
-    """``request`` makes the message about some groups, ``read`` its response into values."""
+    """``request`` makes the message about some groups, ``read`` its response into a value for each
+    group that it mentions. A group that it mentions twice is a `Failure`."""
     listed_by = network.listed_by()
     nodes: dict[str, int | Failure] = {
         group: listed_by[group] for group in groups if group in listed_by
@@ -79,7 +81,7 @@ async def _ask(
     network: NetworkClient,
     nodes: Mapping[str, int | Failure],
     request: Callable[[Sequence[str]], Any],
-    read: Callable[[Any], Mapping[str, T | Failure]],
+    read: Callable[[Any], Iterable[tuple[str, T | Failure]]],
     size: int,
 ) -> dict[str, T | Failure]:
     """``nodes``: each group's coordinator."""
@@ -94,7 +96,10 @@ async def _ask(
         if isinstance(answer, Exception):
             found.update(dict.fromkeys(names, failure_of_exception(answer)))
         else:
-            found.update(read(answer))
+            told: dict[str, T | Failure] = {}
+            for group, value in read(answer):
+                told[group] = TOLD_TWICE if group in told else value
+            found.update({group: told[group] for group in names if group in told})
     return {
         group: with_group_grant(answer) if isinstance(answer, Failure) else answer
         for group, answer in found.items()
@@ -158,20 +163,20 @@ def offset_fetch(groups: Sequence[str]) -> Any:
     )
 
 
-def read_commits(answer: BatchedOffsets) -> dict[str, GroupCommits]:
-    """The response to `offset_fetch`, by group."""
-    found: dict[str, GroupCommits] = {}
+def read_commits(answer: BatchedOffsets) -> Iterator[tuple[str, GroupCommits]]:
+    """The response to `offset_fetch`, group by group."""
     for group in answer.groups:
         if group.error_code:
-            found[group.group_id] = failure_of_code(group.error_code)
+            yield group.group_id, failure_of_code(group.error_code)
+        elif not group.is_whole:
+            yield group.group_id, NOT_ANSWERED
         else:
-            found[group.group_id] = group.commits if group.is_whole else NOT_ANSWERED
-    return found
+            yield group.group_id, TOLD_TWICE if group.commits.has_repeats() else group.commits
 
 
 def share_offsets(client: Client, groups: Collection[str]) -> Mapping[str, GroupCommits]:
-    def read(answer: Any) -> dict[str, GroupCommits]:
-        return {group.group_id: _start_offsets(group) for group in answer.groups}
+    def read(answer: Any) -> Iterator[tuple[str, GroupCommits]]:
+        return ((group.group_id, _start_offsets(group)) for group in answer.groups)
 
     async def ask(network: NetworkClient) -> dict[str, GroupCommits]:
         return await ask_coordinators(network, groups, _share_request, read)
@@ -192,7 +197,7 @@ def _share_request(groups: Sequence[str]) -> Any:
 def _start_offsets(group: Any) -> GroupCommits:
     if group.error_code:
         return failure_of_code(group.error_code, group.error_message)
-    return [
+    found = [
         Commit(
             topic.topic_name,
             partition.partition_index,
@@ -202,3 +207,4 @@ def _start_offsets(group: Any) -> GroupCommits:
         for topic in group.topics
         for partition in topic.partitions
     ]
+    return TOLD_TWICE if CommitColumns.of(found).has_repeats() else found

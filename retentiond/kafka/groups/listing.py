@@ -206,7 +206,7 @@ async def probe_coordinators(
         if isinstance(answer, Exception):
             failed |= dict.fromkeys(led, failure_of_exception(answer))
             continue
-        found = read_commits(answer)
+        found = dict(read_commits(answer))
         for each in led:
             reply = found.get(names[each])
             if reply is None or isinstance(reply, Failure):

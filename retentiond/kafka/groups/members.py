@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from kafka.errors import KafkaError
@@ -128,8 +128,8 @@ async def _describe(
     def about(names: Sequence[str]) -> Any:
         return request(**{groups_field: list(names)}, include_authorized_operations=False)
 
-    def answered(answer: Any) -> dict[str, Members]:
-        return {group.group_id: _members(group, read) for group in answer.groups}
+    def answered(answer: Any) -> Iterator[tuple[str, Members]]:
+        return ((group.group_id, _members(group, read)) for group in answer.groups)
 
     return await ask_coordinators(network, groups, about, answered)
 

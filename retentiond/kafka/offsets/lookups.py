@@ -24,6 +24,7 @@ from retentiond.clock import now_ms
 from retentiond.kafka.client import Client
 from retentiond.kafka.interface import (
     NOT_ANSWERED,
+    TOLD_TWICE,
     EpochEnd,
     LogRange,
     OffsetBound,
@@ -284,13 +285,17 @@ async def _ask(
             found |= dict.fromkeys(partitions, failure)
             doubtful += partitions
             continue
+        told: set[TopicPartition] = set()
         for at, part in _parts(response):
-            if part.error_code:
+            if at in told:
+                found[at] = TOLD_TWICE
+            elif part.error_code:
                 found[at] = _explained(failure_of_code(part.error_code), at)
                 if part.error_code in RETRY_AFTER_METADATA:
                     doubtful.append(at)
             else:
                 found[at] = read(part)
+            told.add(at)
     return found, doubtful
 
 

@@ -12,6 +12,7 @@ from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest, Met
 
 from retentiond.kafka.groups import coordinators as module
 from retentiond.kafka.groups.coordinators import GROUPS_PER_OFFSET_FETCH, GroupCommits, commits
+from retentiond.kafka.interface import TOLD_TWICE
 from retentiond.kafka.settings.properties import USUAL_IN_FLIGHT
 from retentiond.kafka.wire.named_offsets import NamedOffsetFetchRequest
 from retentiond.model import Commit, Failure, TopicPartition
@@ -107,6 +108,53 @@ def test_a_group_that_is_refused_fails_alone() -> None:
     assert {name for name, found in answers.items() if found == SEVEN} == nodes.keys() - {
         "group-030"
     }
+
+
+TWICE = {
+    "a partition": group("billing", partition(0, 5), partition(1, 6), partition(0, 7)),
+    "a topic": group("billing", partition(0, 5))
+    | {"topics": [{"name": "orders", "partitions": [partition(at, 5)]} for at in (0, 1)]},
+}
+
+
+@pytest.mark.parametrize("answer", TWICE.values(), ids=TWICE)
+def test_an_answer_with_something_twice_contradicts_itself(answer: Any) -> None:
+    answers, _ = read(Coordinators({"billing": 1, "stock": 1}, billing=answer))
+    assert answers == {"billing": TOLD_TWICE, "stock": SEVEN}
+
+
+@pytest.mark.parametrize("on", [None, [TopicPartition("orders", 0)]])
+@pytest.mark.parametrize("offsets", [(5, 7), (7, 5), (7, 7)])
+def test_a_group_that_is_told_twice_is_not_known(
+    on: Collection[TopicPartition] | None, offsets: tuple[int, int]
+) -> None:
+    class Twice(Coordinators):
+        def __call__(self, request: Any, node: int | None) -> Any:
+            answer = super().__call__(request, node)
+            if isinstance(answer, OffsetFetchResponse):
+                told = [group("billing", partition(0, offset)) for offset in offsets]
+                stock = group("stock", partition(0, 7))
+                answer = make(OffsetFetchResponse, groups=[*told, stock])
+                answer.API_VERSION = 8
+            return answer
+
+    answers, _ = read(Twice({"billing": 1, "stock": 1}), on)
+    assert answers == {"billing": TOLD_TWICE, "stock": SEVEN}
+
+
+def test_an_answer_says_nothing_of_a_group_that_it_was_not_asked_about() -> None:
+    class Talkative(Coordinators):
+        def __call__(self, request: Any, node: int | None) -> Any:
+            answer = super().__call__(request, node)
+            if isinstance(answer, OffsetFetchResponse):
+                answer.groups.append(make(OffsetFetchResponse, groups=[others]).groups[0])
+            return answer
+
+    others = group("stock", partition(0, 9))
+    refused = group("stock", error_code=GROUP_AUTHORIZATION_FAILED)
+    answers, _ = read(Talkative({"billing": 1, "stock": 2}, stock=refused))
+    assert answers["billing"] == SEVEN
+    assert isinstance(answers["stock"], Failure)
 
 
 def test_a_batch_that_fails_as_a_whole_is_asked_again_group_by_group() -> None:

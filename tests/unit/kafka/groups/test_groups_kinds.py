@@ -10,7 +10,7 @@ from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest, Met
 
 from retentiond.kafka.groups import members as module
 from retentiond.kafka.groups.coordinators import share_offsets
-from retentiond.kafka.interface import NOT_ANSWERED, GroupMembers, ListedGroup
+from retentiond.kafka.interface import NOT_ANSWERED, TOLD_TWICE, GroupMembers, ListedGroup
 from retentiond.kafka.wire import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsResponse,
@@ -63,6 +63,13 @@ def offsets_of(*groups: Message, asked: Sequence[str]) -> Mapping[str, Any]:
 def test_the_start_offset_of_each_share_partition_is_a_commit() -> None:
     answers = offsets_of(with_offsets("s", partition(0, 7), partition(1, 0)), asked=["s"])
     assert answers == {"s": [Commit("orders", 0, 7, 0), Commit("orders", 1, 0, 0)]}
+
+
+def test_what_an_answer_tells_twice_is_not_known() -> None:
+    twice = with_offsets("s", partition(0, 7), partition(1, 0), partition(0, 9))
+    assert offsets_of(twice, asked=["s"]) == {"s": TOLD_TWICE}
+    groups = [with_offsets("s", partition(0, offset)) for offset in (7, 9)]
+    assert offsets_of(*groups, asked=["s"]) == {"s": TOLD_TWICE}
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from retentiond.kafka import topics
-from retentiond.kafka.interface import NOT_ANSWERED, OffsetBound
+from retentiond.kafka.interface import NOT_ANSWERED, TOLD_TWICE, OffsetBound
 from retentiond.kafka.offsets import lookups as offsets
 from retentiond.kafka.offsets.lookups import Offsets
 from retentiond.kafka.topics import Leaders
@@ -259,6 +259,17 @@ def test_a_partition_that_the_answer_leaves_out_is_no_offset() -> None:
     found = client.offsets(LED.keys(), OffsetBound.LOG_START)
 
     assert found == dict.fromkeys(LED, NOT_ANSWERED)
+
+
+def test_a_partition_that_the_answer_tells_twice_is_no_offset() -> None:
+    def twice(request: ListOffsetsRequest, node: int) -> Any:
+        answer = answered(request, node)
+        answer.topics += answered(request, node, offset=lambda *_: 99).topics
+        return answer
+
+    found = cluster(twice)[0].offsets(LED.keys(), OffsetBound.LOG_START)
+
+    assert found == dict.fromkeys(LED, TOLD_TWICE)
 
 
 def test_a_negative_offset_is_none() -> None:
