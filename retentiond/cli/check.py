@@ -15,9 +15,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from retentiond.cli.options import SOMETHING_FOUND, ConfigPath, Debug, load, set_up
-from retentiond.cli.output.printing import NAME, TEXT, Column, Printer, print_json
+from retentiond.cli.output.printing import NAME, TEXT, WORD, Column, Printer, print_json
 from retentiond.errors import UsageError
-from retentiond.formatting import listed, printable, say_count, say_many, say_names
+from retentiond.formatting import (
+    listed,
+    printable,
+    say_count,
+    say_duration,
+    say_many,
+    say_names,
+)
 
 if TYPE_CHECKING:
     from retentiond.config import Config, Difference
@@ -25,6 +32,12 @@ if TYPE_CHECKING:
 
 MOST_NAMED = 3
 """How many entries a sentence names."""
+
+MOST_EXPLAINED = 20
+"""Up to how many entries have their meaning told without ``--verbose``."""
+
+LEAST_VALUE_WIDTH = 8
+"""Characters: with it the longest setting's name fits a terminal of 80."""
 
 _MARKDOWN = re.compile(r"[\\`*<|~]|(?<!\w)_|_(?!\w)|(?<=\])\(")
 """Characters that Markdown does not show as they are. It shows an underscore within a word."""
@@ -50,6 +63,13 @@ def check(  # noqa: PLR0917 - typer hands each option over by its name
         bool,
         typer.Option(
             "--schema", help="Print the JSON Schema of the configuration, as editors take it."
+        ),
+    ] = False,
+    verbose: Annotated[
+        bool,
+        typer.Option(
+            "--verbose",
+            help=f"Say what each entry means, also where there are more than {MOST_EXPLAINED}.",
         ),
     ] = False,
     no_secrets: Annotated[
@@ -117,7 +137,7 @@ def check(  # noqa: PLR0917 - typer hands each option over by its name
             ]
             print_json({"entries": entries, "warnings": warnings})
         else:
-            _say_what_it_means(path, loaded, no_secrets)
+            _say_what_it_means(path, loaded, no_secrets, verbose)
         return
     from retentiond.config import differences
 
@@ -151,9 +171,10 @@ def _warn_of_unreadable(path: Path, config: Config) -> None:
         )
 
 
-def _say_what_it_means(path: Path, config: Config, no_secrets: bool) -> None:
+def _say_what_it_means(path: Path, config: Config, no_secrets: bool, verbose: bool) -> None:
     printer = Printer()
-    for line in chain(_meanings(config), _about_pressure(config)):
+    is_brief = len(config.entries) > MOST_EXPLAINED and not verbose
+    for line in chain(_meanings(path, config, is_brief), _about_pressure(config)):
         printer.say(printable(line))
     mode = "deletes nothing (dry_run)" if config.dry_run else "DELETES RECORDS"
     enabled = [each.policy for each in config.entries if each.policy.enabled]
@@ -193,39 +214,53 @@ def _about_pressure(config: Config) -> Iterator[str]:
         )
 
 
-def _meanings(config: Config) -> Iterator[str]:
-    """What the entries mean, file by file. A few that mean the same have a line each, more than
-    that share one."""
-    for file, of_file in groupby(config.entries, lambda each: each.file):
+def _meanings(path: Path, config: Config, is_brief: bool) -> Iterator[str]:
+    """What the entries mean, file by file; of many, each file's in one line."""
+    for file, of_file in groupby(config.entries, lambda entry: entry.file):
         entries = list(of_file)
-        if file:
-            policies = [entry.policy for entry in entries]
+        if file or is_brief:
+            yield _summary(file or str(path), entries)
+        if fence := config.fences.of(file) if file else None:
+            asked = f", with {fence.conditions}" if fence.conditions else ""
             yield (
-                f"{file}, owner {policies[0].owner}: "
-                f"{say_many(len(policies), 'entry', 'entries')}, "
-                f"{say_count(sum(policy.enabled for policy in policies))} enabled."
+                f"{file} is fenced: only it can say anything about {fence.topics}, and it can "
+                f"say nothing about others{asked}."
             )
-            if fence := config.fences.of(file):
-                asked = f", with {fence.conditions}" if fence.conditions else ""
-                yield (
-                    f"{file} is fenced: only it can say anything about {fence.topics}, and it can "
-                    f"say nothing about others{asked}."
-                )
-        alike: dict[str, list[str]] = {}
-        for entry in entries:
-            alike.setdefault(_meaning(entry), []).append(entry.topics)
-        for meaning, about in alike.items():
-            for topics in about if len(about) <= MOST_NAMED else [say_names(about, MOST_NAMED)]:
-                yield f"{topics}: {meaning}"
+        if not is_brief:
+            yield from _meanings_of(entries)
+    if is_brief:
+        yield "--verbose says what each entry means."
+
+
+def _summary(file: str, entries: Sequence[PolicyEntry]) -> str:
+    owner = entries[0].policy.owner
+    enabled = [entry.policy for entry in entries if entry.policy.enabled]
+    shortest = ""
+    if enabled:
+        least_ms = min(policy.consumed_retention_ms for policy in enabled)
+        shortest = f"; the shortest consumed retention is {say_duration(least_ms) or '0'}"
+    whose = "" if owner is None else f", owner {owner}"
+    of_all = say_many(len(entries), "entry", "entries")
+    return f"{file}{whose}: {of_all}, {say_count(len(enabled))} enabled{shortest}."
+
+
+def _meanings_of(entries: Sequence[PolicyEntry]) -> Iterator[str]:
+    """A few entries that mean the same have a line each, more than that share one."""
+    alike: dict[str, list[str]] = {}
+    for entry in entries:
+        alike.setdefault(_meaning(entry), []).append(entry.topics)
+    for meaning, about in alike.items():
+        for topics in about if len(about) <= MOST_NAMED else [say_names(about, MOST_NAMED)]:
+            yield f"{topics}: {meaning}"
 
 
 COLUMNS: tuple[Column[Difference], ...] = (
     Column("ENTRY", NAME, lambda each: each.entry or "(the file)"),
-    Column("OWNER", TEXT, lambda each: each.owner or ""),
-    Column("SETTING", TEXT, lambda each: each.setting),
-    Column("BEFORE", TEXT, lambda each: _value(each.before)),
-    Column("AFTER", TEXT, lambda each: _value(each.after)),
-    Column("DELETION", TEXT, lambda each: {"none": "as before"}.get(each.effect, each.effect)),
+    Column("OWNER", TEXT, lambda each: each.owner or "", spare=True),
+    Column("SETTING", WORD, lambda each: each.setting),
+    Column("BEFORE", TEXT, lambda each: _value(each.before), least=LEAST_VALUE_WIDTH),
+    Column("AFTER", TEXT, lambda each: _value(each.after), least=LEAST_VALUE_WIDTH),
+    Column("DELETION", WORD, lambda each: {"none": "as before"}.get(each.effect, each.effect)),
 )
 
 

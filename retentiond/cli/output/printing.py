@@ -44,12 +44,14 @@ NAME, TEXT, WORD, FIGURE = ColumnKind
 @dataclass(frozen=True, slots=True)
 class Column(Generic[T]):
     """``of``: the cell of a value, which has a row. ``spare``: left out, with all other spare ones,
-    where there is no room for every column."""
+    where there is no room for every column. ``least``: how narrow a name or a text may become, in
+    characters."""
 
     heading: str
     kind: ColumnKind
     of: Callable[[T], str]
     spare: bool = False
+    least: int | None = None
 
 
 class Printer:
@@ -67,9 +69,10 @@ class Printer:
             self.console.width = width
 
     def say(self, sentence: str) -> None:
-        """One line, whatever its length: a terminal wraps it, and a pipe gets it whole. A name in
-        it can't steer the terminal."""
-        self.console.print("\n".join(map(printable, sentence.split("\n"))), soft_wrap=True)
+        """Wrapped between its words where a terminal ends; a pipe gets it whole. A name in it can't
+        steer the terminal."""
+        text = "\n".join(map(printable, sentence.split("\n")))
+        self.console.print(text, overflow="fold", crop=False)
 
     def table(
         self,
@@ -181,9 +184,11 @@ def _table(columns: Sequence[Column[T]], values: Iterable[T], style: Callable[[T
     )
     for column in columns:
         if column.kind is NAME:
-            table.add_column(column.heading, overflow="fold", min_width=LEAST_NAME_WIDTH)
+            least = column.least or LEAST_NAME_WIDTH
+            table.add_column(column.heading, overflow="fold", min_width=least)
         elif column.kind is TEXT:
-            table.add_column(column.heading, overflow="fold", min_width=LEAST_TEXT_WIDTH)
+            least = column.least or LEAST_TEXT_WIDTH
+            table.add_column(column.heading, overflow="fold", min_width=least)
         elif column.kind is FIGURE:
             table.add_column(column.heading, justify="right", no_wrap=True)
         else:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
+from retentiond.cli.check import MOST_EXPLAINED
 from tests.unit.cli.conftest import Command, Transcript
 from tests.unit.cli.reviewed_files import ENABLED, HOURS, KAFKA, Files, told
 
@@ -76,6 +77,45 @@ def test_what_the_entries_of_all_files_mean(
     path.write_text(f"{KAFKA}topics: [{off}]\n")
     transcript("check", "--config", path)
     transcript.check("check/entries.txt")
+
+
+def test_many_entries_are_told_file_by_file_unless_each_is_asked_for(
+    transcript: Transcript, command: Command, files: Files
+) -> None:
+    topics = "".join(
+        f"- {{name: p.{at}, {ENABLED}, {HOURS}: {at + 6}}}\n" for at in range(MOST_EXPLAINED)
+    )
+    fence = r"policies: [{file: policies.d/pay.yaml, topics: ['p\..*']}]"
+    path = files.write(
+        "many",
+        f"{KAFKA}{fence}\n{entries(f'{HOURS}: 0')}",
+        pay=f"owner: pay\ntopics:\n{topics}",
+    )
+    shown = transcript("check", "--config", path).out
+    transcript.check("check/many.txt")
+    assert "p.1:" not in shown
+    every = command("check", "--config", path, "--verbose").out
+    assert all(f"\np.{at}: records can be deleted" in every for at in range(MOST_EXPLAINED))
+    document = json.loads(command("check", "--config", path, "--output", "json").out)
+    assert len(document["entries"]) == MOST_EXPLAINED + 1
+
+
+def test_a_narrow_terminal_breaks_no_settings_name(
+    command: Command, files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    setting = f"{PRESSURE}.minutes"
+    was, now = (
+        files.write(
+            name,
+            f"{KAFKA}topics: [{{name: orders.enriched.by.region.v2, {ENABLED}, {HOURS}: 6,"
+            f" groups: {{required: {groups}}}, {setting}: {minutes}}}]\n",
+        )
+        for name, minutes, groups in (("old", 10, "[billing]"), ("new", 25, "[billing, search]"))
+    )
+    lines = command("check", "--config", now, "--against", was).out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert any(f" {setting} " in line for line in lines)
 
 
 def test_what_changes_from_another_file(

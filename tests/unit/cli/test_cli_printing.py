@@ -13,7 +13,7 @@ import pytest
 
 from retentiond.cli.delete_records import show
 from retentiond.cli.options import Output
-from retentiond.cli.output.printing import progress, while_read
+from retentiond.cli.output.printing import Printer, progress, while_read
 from retentiond.cli.output.streams import Stdout
 from retentiond.model import Outcome
 from retentiond.tools.delete_records.partitions import Item
@@ -76,6 +76,25 @@ def test_a_long_list_ends_with_its_reader(unread: int, monkeypatch: pytest.Monke
             print("a line of a long list", flush=True)
     assert seen == [0]
     assert stdout.reader_is_gone
+
+
+@pytest.mark.parametrize(("columns", "width"), [("40", 40), (None, 10_000)])
+def test_a_sentence_is_wrapped_between_its_words(
+    columns: str | None,
+    width: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    no_terminal: None,
+) -> None:
+    """In a pipe it is one line."""
+    if columns:
+        monkeypatch.setenv("COLUMNS", columns)
+    sentence = " ".join(["Twelve letters"] * 20)
+    Printer().say(sentence)
+    lines = capsys.readouterr().out.splitlines()
+    assert " ".join(map(str.rstrip, lines)) == sentence
+    assert max(map(len, lines)) <= width
+    assert (len(lines) == 1) is (columns is None)
 
 
 def test_in_a_pipe_long_steps_show_no_progress(capsys: pytest.CaptureFixture[str]) -> None:
