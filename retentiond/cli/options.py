@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -291,3 +291,13 @@ TOPIC_IS_A_PATTERN = "--topic is a regular expression that a topic's whole name 
 ONLY_TOPICS = (
     "Only topics whose whole name matches this regular expression; may be given several times."
 )
+
+
+def gone(name: str, sentence: str) -> Any:
+    """An option of earlier builds: no help shows it. ``sentence``: what there is instead."""
+
+    def refuse(given: str | None) -> None:
+        if given is not None:
+            raise UsageError(f"{name} is gone: {sentence}")
+
+    return typer.Option(name, hidden=True, callback=refuse)

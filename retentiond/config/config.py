@@ -9,7 +9,7 @@ from typing import Any, Self
 from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 
 from retentiond.config.client_properties import KafkaProperties, Properties, PropertyMap, Users
-from retentiond.config.disks import DiskPressureOrNull, PriceOrNull
+from retentiond.config.disks import DiskPressureOrNull
 from retentiond.config.fences import Fence, Fences, PlacedFence, PolicyFiles
 from retentiond.config.no_policy import NoPolicy, UnreadableFile
 from retentiond.config.policy import Policies, PolicyEntry, work_out_policies
@@ -128,10 +128,6 @@ class History(Section):
     max_bytes: CountOrNull = None
     """The most bytes that all entries take. The oldest days are removed first. null means no
     limit."""
-
-    price_per_gib_month: PriceOrNull = None
-    """What a GiB on the brokers' disks costs a month, in any currency, as in 0.08 USD. `retentiond
-    report` then says what was saved in money, too. null means that no price is known."""
 
 
 class MetricSettings(Section):

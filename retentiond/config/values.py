@@ -67,7 +67,13 @@ class Section(BaseModel):
         return settings
 
 
+GONE = {"price_per_gib_month": "report says bytes, and no longer money: remove the setting"}
+"""Settings of earlier builds, and what to do with them."""
+
+
 def _unknown(key: str, known: list[str]) -> str:
+    if key in GONE:
+        return GONE[key]
     group = key.rpartition(".")[0]
     siblings = [name for name in known if group and name.rpartition(".")[0] == group]
     close = siblings or difflib.get_close_matches(key, known)

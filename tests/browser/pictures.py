@@ -13,7 +13,6 @@ from typing import Any
 from playwright.sync_api import Browser, sync_playwright
 
 from retentiond.cli.output.report import html
-from retentiond.config.disks import Price
 from retentiond.history.ask.past import EntryRow, Past, timeline
 from retentiond.history.ask.report_figures import (
     KeepingGroup,
@@ -111,7 +110,7 @@ def one_of_many(report: CycleReport) -> CycleReport:
 
 
 def take_report(browser: Browser, file: Path, recent: Recent) -> None:
-    file.write_text(html(made_up(recent), Price(0.08, "USD")))
+    file.write_text(html(made_up(recent)))
     take(browser, file.as_uri(), "report", 1080, width=1000)
 
 

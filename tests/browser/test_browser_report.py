@@ -9,7 +9,6 @@ import pytest
 from playwright.sync_api import Browser, Request
 
 from retentiond.cli.output.report import html
-from retentiond.config.disks import Price
 from retentiond.history.ask.past import EntryRow, Past, timeline
 from retentiond.history.ask.report_figures import (
     KeepingGroup,
@@ -54,7 +53,7 @@ def page_file(tmp_path: Path) -> Path:
         {"1 /var/lib/kafka": [Point(at, 80.0) for at, _ in line]},
     )
     file = tmp_path / "report.html"
-    file.write_text(html(report, Price(0.08, "USD")))
+    file.write_text(html(report))
     return file
 
 

@@ -194,7 +194,7 @@ def answers(sessions: SparkSessions, master: str, place: str) -> dict[str, Any]:
         recommendations = [recommended._document(each) for each in found]
     with sessions.use() as session:
         replay = Replay(past, session, [without_retentiond(each) for each in asked])
-        told = json.loads(reported.json_text(report(replay), None))
+        told = json.loads(reported.json_text(report(replay)))
     return {
         "simulate": simulation,
         "recommend": recommendations,

@@ -15,9 +15,7 @@ from jinja2 import Environment, FileSystemLoader
 
 from retentiond.cli.output.printing import FIGURE, NAME, WORD, Column, Printer, told
 from retentiond.cli.past.options import past_document, say_bytes_if_known, say_past
-from retentiond.config.disks import MONTH_DAYS, Price
 from retentiond.formatting import (
-    GIB,
     HOUR_MS,
     rfc3339,
     say_bytes,
@@ -70,15 +68,13 @@ LOG_DIRS: tuple[Column[LogDirFilling], ...] = (
 )
 
 
-def json_text(report: Report, price: Price | None) -> str:
+def json_text(report: Report) -> str:
     document = {
         **past_document(report.past),
-        "price_per_gib_month": None if price is None else str(price),
         "topics": [
-            {"topic": each.topic, "owner": each.owner, **_saving(each, price)}
-            for each in report.topics
+            {"topic": each.topic, "owner": each.owner, **_saving(each)} for each in report.topics
         ],
-        "total": _saving(report.total, price),
+        "total": _saving(report.total),
         "keepers": [told(each._asdict()) for each in report.keepers],
         "unread_topics": list(report.unread_topics),
         "stopped_groups": [told(each._asdict()) for each in report.stopped],
@@ -96,22 +92,13 @@ def json_text(report: Report, price: Price | None) -> str:
     return json.dumps(document, indent=2) + "\n"
 
 
-def _saving(each: TopicSaving, price: Price | None) -> dict[str, Any]:
-    """Money in the currency of the price."""
+def _saving(each: TopicSaving) -> dict[str, Any]:
     saved, gib_days = each.saved_bytes, each.saved_gib_days
     return {
         "mean_bytes": each.mean_bytes,
         "without_mean_bytes": each.without_mean_bytes,
         "saved_mean_bytes": saved,
         "saved_gib_days": None if gib_days is None else round(gib_days, 3),
-        "saved_money": (
-            None
-            if gib_days is None or price is None
-            else round(gib_days / MONTH_DAYS * price.amount, 2)
-        ),
-        "saved_per_month": (
-            None if saved is None or price is None else round(saved / GIB * price.amount, 2)
-        ),
         "records_deleted": each.records_deleted,
         "deletions": each.deletions,
     }
@@ -125,7 +112,7 @@ def _time(epoch_ms: int) -> str:
 LAST_MS = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp() * 1000)
 
 
-def table_text(report: Report, price: Price | None) -> str:
+def table_text(report: Report) -> str:
     text = io.StringIO()
     printer = Printer(text)
     for title, columns, values in sections(report):
@@ -135,7 +122,7 @@ def table_text(report: Report, price: Price | None) -> str:
     if report.unread_topics:
         printer.say(f"Nobody reads {say_names(report.unread_topics, 20)}.")
     say_past(printer, report.past)
-    printer.say(summary(report, price))
+    printer.say(summary(report))
     return text.getvalue()
 
 
@@ -165,7 +152,7 @@ def sections(report: Report) -> list[tuple[str, Sequence[Column[Any]], Sequence[
     return [each for each in every if each[2]]
 
 
-def summary(report: Report, price: Price | None) -> str:
+def summary(report: Report) -> str:
     total = report.total
     deleted = (
         f"{say_many(total.records_deleted, 'record')} in {say_many(total.deletions, 'deletion')}"
@@ -175,10 +162,7 @@ def summary(report: Report, price: Price | None) -> str:
     saved = f"Deleted {deleted}. That saved {say_bytes(total.saved_bytes)} of disk on average"
     if (gib_days := total.saved_gib_days) is not None:
         saved += f", {say_gib_days(gib_days)} GiB·days in all"
-    if price is None:
-        return f"{saved}."
-    in_all = "" if gib_days is None else f"{price.of_gib_days(gib_days)} in all, and "
-    return f"{saved}: {in_all}{price.of(total.saved_bytes / GIB)} a month at {price} a GiB."
+    return f"{saved}."
 
 
 def _since(epoch_ms: int | None, begin_ms: int) -> str:
@@ -190,7 +174,7 @@ def _minute(epoch_ms: int) -> str:
     return rfc3339(epoch_ms)[:16].replace("T", " ")
 
 
-def html(report: Report, price: Price | None) -> str:
+def html(report: Report) -> str:
     """One page without anything from elsewhere: no script, no font, no picture."""
     templates = Environment(
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True
@@ -207,7 +191,7 @@ def html(report: Report, price: Price | None) -> str:
     ]
     return templates.get_template("report.html").render(
         period=[rfc3339(each) for each in _bounds(report)],
-        summary=summary(report, price),
+        summary=summary(report),
         charts=[each.svg(charts.REPORT_LOOK, each.title) for each in pictures if each],
         sections=[
             (

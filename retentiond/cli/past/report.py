@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retentiond.cli.options import SINCE, ConfigPath, Debug, load, matching, set_up
+from retentiond.cli.options import SINCE, ConfigPath, Debug, gone, load, matching, set_up
 from retentiond.cli.output.files import refuse_without_folder, replace_file
 from retentiond.cli.past.options import ClusterId, answered, asked_questions, period
-from retentiond.errors import UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from retentiond.config.disks import Price
     from retentiond.history.ask.past import Past
     from retentiond.history.ask.report_figures import Report
-
-
-PRICE = "--price-per-gib-month"
 
 
 class ReportOutput(StrEnum):
@@ -50,13 +44,7 @@ def report(  # noqa: PLR0917 - typer hands each option over by its name
         typer.Option(metavar="FILE", help="Write it to this file instead of stdout."),
     ] = None,
     price: Annotated[
-        str | None,
-        typer.Option(
-            PRICE,
-            metavar="AMOUNT",
-            help="What a GiB on the brokers' disks costs a month, as in '0.08 USD', to say what "
-            "was saved in money, too; by default history.price_per_gib_month.",
-        ),
+        str | None, gone("--price-per-gib-month", "report says bytes, and no longer money")
     ] = None,
     debug: Debug = False,
 ) -> None:
@@ -78,25 +66,14 @@ def report(  # noqa: PLR0917 - typer hands each option over by its name
     from retentiond.history.ask.report import without_retentiond
 
     loaded, asked = load(path), period(since)
-    priced = loaded.history.price_per_gib_month if price is None else _price(price)
 
     def question(past: Past, session: SparkSession) -> Report:
         every = asked_questions(past, matching(None), loaded.policy_for)
         return reported(Replay(past, session, [without_retentiond(each) for each in every]))
 
     made = {ReportOutput.JSON: json_text, ReportOutput.HTML: html, ReportOutput.TABLE: table_text}
-    text = made[output](answered(loaded, asked, question, cluster=cluster), priced)
+    text = made[output](answered(loaded, asked, question, cluster=cluster))
     if file is None:
         typer.echo(text, nl=False)
         return
     replace_file(file, text)
-
-
-def _price(written: str) -> Price:
-    """A number alone is one of no currency. Raises `UsageError`."""
-    from retentiond.config.disks import EXPECTED_PRICE, parse_price
-
-    found = parse_price(written) or parse_price(f"{written} x")
-    if found is None:
-        raise UsageError(f"{PRICE} {written!a}: {EXPECTED_PRICE}")
-    return found if parse_price(written) else replace(found, currency="")

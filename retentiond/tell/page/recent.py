@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from retentiond.config.disks import Price
 from retentiond.formatting import (
     GIB,
     HOUR_MS,
@@ -112,18 +111,15 @@ class RecentCharts:
             drawn = self._drawn[span] = (version, recent, *_draw(recent, span))
         _, recent, drawings, note = drawn
         notes = _notes(self._keeper, hourly)
-        saved = _saved(recent, span, self._keeper.config.history.price_per_gib_month)
+        saved = _saved(recent, span)
         return RecentHistory(span, drawings, (*notes, note) if note else notes, saved)
 
 
-def _saved(recent: Recent, span: TimeRange, price: Price | None) -> str | None:
+def _saved(recent: Recent, span: TimeRange) -> str | None:
     if not recent.saved_byte_ms:
         return None
     gib_days = recent.saved_byte_ms / GIB / (DAY_H * HOUR_MS)
-    text = f"Saved in the last {span.name}: about {say_gib_days(gib_days)} GiB·days of disk"
-    if price is None:
-        return f"{text}."
-    return f"{text}, {price.of_gib_days(gib_days)} at {price} a GiB and month."
+    return f"Saved in the last {span.name}: about {say_gib_days(gib_days)} GiB·days of disk."
 
 
 def _notes(keeper: HistoryKeeper, hourly: Hourly | None) -> tuple[str, ...]:

@@ -75,7 +75,7 @@ def test_what_one_of_them_refuses(
     transcript.refused("recommend", "--config", config, "--topic", "(")
     transcript.refused("recommend", "--config", config, "--safety", "0.5")
     transcript.refused("recommend", "--config", config, "--write-config", config)
-    transcript.refused("report", "--config", config, "--price-per-gib-month", "cheap")
+    transcript.refused("report", "--config", config, "--price-per-gib-month", "0.08 USD")
     assert config.read_text() == before
     transcript.check("past/refused-by-one.txt")
 

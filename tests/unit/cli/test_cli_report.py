@@ -118,18 +118,16 @@ def test_what_was_saved_who_keeps_what_and_when_disks_are_full(
     monkeypatch.setenv("COLUMNS", "120")
     config = written(tmp_path, three_days())
     asked = ("report", "--config", config, "--since", f"{BEGIN:%Y-%m-%dT%H:%M:%SZ}")
-    document = transcript(*asked, "--output", "json", "--price-per-gib-month", "0.5").out
+    document = transcript(*asked, "--output", "json").out
     found = json.loads(document)
     total = found["total"]
     assert total["saved_gib_days"] == 15.0  # 5 GiB for 72 hours
-    assert total["saved_money"] == 0.25
-    config.write_text(f"{config.read_text()}history: {{price_per_gib_month: 3 EUR}}\n")
     (gap,) = re.findall(r"no entries for \d+ days", transcript(*asked).out)
     golden.shown |= {found["until"]: "(now)", gap: "no entries for many days"}
     transcript.check("report/report.txt")
 
-    page = transcript(*asked, "--price-per-gib-month", "0.5 ¥", "--output", "html").out
-    assert "15 GiB·days in all: 0.25 ¥ in all" in page
+    page = transcript(*asked, "--output", "html").out
+    assert "15 GiB·days in all." in page
     assert "GIB·DAYS" in page.upper()
 
 

@@ -91,7 +91,6 @@ def test_a_name_that_is_blank_at_an_end_is_refused(name: str, path: str, text: s
         ("http.basic_auth", "http: {basic_auth: {@: HASH}}"),
         ("state_dir", "state_dir: @"),
         ("history.path", "history: {path: @}"),
-        ("history.price_per_gib_month", "history: {price_per_gib_month: @}"),
         ("defaults.groups.required[0]", "defaults: {groups: {required: [@]}}"),
     ],
 )

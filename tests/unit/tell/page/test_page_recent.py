@@ -61,15 +61,13 @@ def test_it_shows_the_time_that_is_asked_for(
     assert lag.startswith(f"Yet to read, by the group that binds, the last {name}; ")
 
 
-def test_it_says_what_was_saved_and_with_a_price_in_money(
+def test_it_says_what_was_saved(
     tmp_path: Path, days: Hourly, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     saved = replace(days.recent(SPANS[1], scenes.NOW_MS), saved_byte_ms=60 * GIB * 86_400_000)
     monkeypatch.setattr(days, "recent", lambda _span, _now_ms: saved)
     said = "Saved in the last 7 days: about 60 GiB·days of disk"
     assert f"{said}." in visitor_of(tmp_path, days).see("/?span=7d").text
-    priced = visitor_of(tmp_path, days, price_per_gib_month="3 EUR").see("/?span=7d").text
-    assert f"{said}, 5.91 EUR at 3 EUR a GiB and month." in priced
     nothing = replace(saved, saved_byte_ms=None)
     monkeypatch.setattr(days, "recent", lambda _span, _now_ms: nothing)
     assert "Saved in the last" not in visitor_of(tmp_path, days).see("/?span=7d").text
