@@ -91,8 +91,9 @@ def lag_rows(snapshot: Snapshot, positions: CommittedPositions) -> LagRows:
     readings = snapshot.partitions
     log_starts = np.array([_or_nan(each.log_start_offset) for each in readings], np.float64)
     ends = np.array([_or_nan(each.high_watermark) for each in readings], np.float64)
-    # A comparison with an unknown offset (NaN) is false.
-    ends[~((log_starts >= 0) & np.isfinite(limits))] = np.nan
+    # A comparison with an unknown offset (NaN) is false. An empty log has nothing to read: who
+    # commits "last record + 1" stands before a transaction's marker, which is no record, for ever.
+    ends[~((log_starts >= 0) & (log_starts < ends) & np.isfinite(limits))] = np.nan
     rows = positions.where(positions.offset < ends[positions.partition])
     width = max(1, len(snapshot.groups))
     key_of_row = topics[rows.partition] * width + rows.group
