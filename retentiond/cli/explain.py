@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -58,6 +59,7 @@ def explain(  # noqa: PLR0917 - typer hands each option over by its name
         raise UsageError(
             f"{place!a} is neither TOPIC nor TOPIC:PARTITION, as in orders or orders:3"
         )
+    from retentiond.state.audit_records import last_requests
     from retentiond.state.state import StoredState, read_stored_state
 
     settings, path = None, set_up(context, config, debug, bootstrap_server)
@@ -83,6 +85,9 @@ def explain(  # noqa: PLR0917 - typer hands each option over by its name
         raise UsageError(not_enabled)
     partition = int(number) if colon else None
     report, explained = _explained(topic, partition, loaded, stored, settings=settings)
+    if bootstrap_server is None:
+        last = last_requests(loaded.state_dir, topic, partition)
+        explained = replace(explained, last_requests=last)
     from retentiond.cli.output.explain import show_partition, show_topic
     from retentiond.tell.explanation import explanation_document, topic_document
     from retentiond.tell.report import evidence_document

@@ -23,6 +23,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -233,6 +234,44 @@ def deleted_by_day(
     except (StateError, sqlite3.Error):
         return None
     return tuple(DeletedInDay(day * DAY_MS, *figures) for day, *figures in rows)
+
+
+@dataclass(frozen=True, slots=True)
+class LastRequests:
+    """A topic's, or a partition's, latest requests that ended alike, and not well. ``outcome``:
+    `failed` or `unknown`. ``error``: of the latest one."""
+
+    outcome: Outcome
+    count: int
+    since_ms: int
+    error: str | None
+
+
+LATEST_REQUESTS = 10_000
+
+LATEST = f"""
+SELECT ifnull(outcome, 'unknown') AS outcome, requested_at_ms, error
+FROM deletions WHERE topic = :topic AND (:partition IS NULL OR partition = :partition)
+ORDER BY id DESC LIMIT {LATEST_REQUESTS}
+"""
+
+
+def last_requests(
+    state_dir: Path, topic: str, partition: int | None = None, *, timeout_s: float = READ_TIMEOUT_S
+) -> LastRequests | None:
+    """None if the latest request did what it should, if there was none, or if the log can't be
+    read within ``timeout_s``."""
+    values = {"topic": topic, "partition": partition}
+    try:
+        with _opened_briefly(state_dir / AUDIT_NAME, timeout_s) as connection:
+            rows = [] if connection is None else connection.execute(LATEST, values).fetchall()
+    except (StateError, sqlite3.Error):
+        return None
+    alike = [*takewhile(lambda row: row[0] == rows[0][0], rows)]
+    outcome = Outcome(alike[0][0]) if alike else Outcome.DELETED
+    if outcome not in (Outcome.FAILED, Outcome.UNKNOWN):
+        return None
+    return LastRequests(outcome, len(alike), alike[-1][1], alike[0][2])
 
 
 @contextmanager

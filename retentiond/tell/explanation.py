@@ -15,8 +15,9 @@ from retentiond.disks.predictions import is_tiered
 from retentiond.disks.pressure import say_log_dir
 from retentiond.formatting import rfc3339, say_about, say_bytes
 from retentiond.kafka.interface import TopicConfig
-from retentiond.model import PlanRow, Verdict
+from retentiond.model import Outcome, PlanRow, Verdict
 from retentiond.snapshot import PartitionReading, TopicReading
+from retentiond.state.audit_records import LastRequests
 from retentiond.tell.explained_evidence import Ahead, ExplainedPlan, topic_readers
 from retentiond.tell.figures.answers import PartitionAnswer, SimilarPartitions, TopicAnswer
 from retentiond.tell.figures.group_answers import GroupAnswer, group_answers
@@ -49,7 +50,8 @@ class TopicExplanation:
     partitions. ``excluded``: groups that would count if the policy did not exclude them.
     ``is_tiered``: it has remote storage. ``under_pressure``: a sentence for each log directory
     under pressure that has a replica.
-    ``tool_options``: as in `CycleReport`."""
+    ``tool_options``: as in `CycleReport`. ``last_requests``: the latest requests, if they went
+    wrong."""
 
     answer: TopicAnswer
     partitions: tuple[Explanation, ...]
@@ -58,6 +60,7 @@ class TopicExplanation:
     is_tiered: bool = False
     under_pressure: tuple[str, ...] = ()
     tool_options: str = ""
+    last_requests: LastRequests | None = None
 
     @property
     def reasons(self) -> tuple[SimilarPartitions, ...]:
@@ -65,7 +68,26 @@ class TopicExplanation:
         return self.answer.alike(lambda row: row.reason)
 
     def remedy(self, row: PlanRow) -> str:
+        if row.verdict is Verdict.DELETE and self.last_requests is not None:
+            return REQUESTED_AGAIN
         return remedy(row, self.tool_options)
+
+
+REQUESTED_AGAIN = (
+    "The next cycle requests it again. The error of the last requests says what keeps going wrong; "
+    "`retentiond audit` shows each."
+)
+
+
+def say_last_requests(last: LastRequests) -> str:
+    """Such as: The last 5 requests failed: ..., since 2026-11-25T02:04:00.000Z."""
+    which = "request" if last.count == 1 else f"{last.count} requests"
+    if last.outcome is Outcome.FAILED:
+        became = "failed"
+    else:
+        became = "has an unknown outcome" if last.count == 1 else "have unknown outcomes"
+    error, since = last.error or "no error was told", rfc3339(last.since_ms)
+    return f"The last {which} {became}: {error}, since {since}."
 
 
 def explained(
@@ -208,15 +230,26 @@ def topic_document(explained: TopicExplanation) -> dict[str, Any]:
         "owner": explained.answer.owner,
         "fence": explained.answer.fence,
         "dry_run": explained.answer.dry_run,
+        **_last_requests_document(explained),
         "reasons": [_similar_document(each, explained) for each in explained.reasons],
         "groups": [_topic_group_document(each) for each in explained.groups],
         "partitions": [explanation_document(explained, each) for each in explained.partitions],
     }
 
 
+def _last_requests_document(explained: TopicExplanation) -> dict[str, Any]:
+    """Only where they went wrong."""
+    if (last := explained.last_requests) is None:
+        return {}
+    since = rfc3339(last.since_ms)
+    told = {"outcome": last.outcome.value, "count": last.count, "since": since, "error": last.error}
+    return {"last_requests": told}
+
+
 def explanation_document(explained: TopicExplanation, of: Explanation) -> dict[str, Any]:
     return {
         **partition_document(of.answer),
+        **_last_requests_document(explained),
         "end": of.end,
         "why": of.answer.why,
         "remedy": explained.remedy(of.row),

@@ -19,7 +19,7 @@ import structlog
 
 from retentiond.errors import KafkaUnavailable, RetentiondError
 from retentiond.formatting import printable
-from retentiond.model import DeletionOutcome
+from retentiond.model import DeletionOutcome, Outcome
 from retentiond.tell.log_writer import LogWriter
 from retentiond.tell.report import CycleReport, figures, outcome_document, row_document
 
@@ -128,8 +128,11 @@ many tries have failed since the previous line, for causes that were logged befo
 CYCLE_RECOVERED = "retentiond.cycle_recovered"
 """Cycles no longer fail: how many tries had failed."""
 
+DELETION_FAILED = "retentiond.deletion_failed"
+"""A deletion failed: topic, partition, outcome, error."""
+
 DELETION_UNCLEAR = "retentiond.deletion_unclear"
-"""A deletion failed or its outcome is unknown: topic, partition, outcome, error."""
+"""A deletion was requested, and its outcome is unknown: topic, partition, outcome, error."""
 
 DELETION_SETTLED = "retentiond.deletion_settled"
 """A deletion that an earlier cycle or run left open has an outcome now."""
@@ -195,7 +198,8 @@ def log_report(log: Any, report: CycleReport, *, each_deletion: bool) -> None:
     """Logs the cycle's line, after one for each deletion that failed or may have, and with
     ``each_deletion`` one for each deletion that the guard approved."""
     for outcome in report.failed:
-        log.warning(DELETION_UNCLEAR, **_facts_of(outcome))
+        event = DELETION_FAILED if outcome.outcome is Outcome.FAILED else DELETION_UNCLEAR
+        log.warning(event, **_facts_of(outcome))
     if each_deletion:
         log_deletions(log, report)
     log_cycle(log, report)

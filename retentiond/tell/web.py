@@ -19,6 +19,7 @@ from starlette.types import ASGIApp
 from retentiond.config.config import Http
 from retentiond.config.no_policy import UnreadableFile
 from retentiond.formatting import printable
+from retentiond.state.operator_actions import Pause
 from retentiond.tell.metrics.registry import Exposition
 from retentiond.tell.port import BasicAuth, Certificate, ClosingSilent, bind
 from retentiond.tell.report import CycleReport, document
@@ -51,6 +52,7 @@ class DaemonStatus:
     needs_restart: str | None = None  # why no try succeeds before an operator restarts it
     pressure_interval_ms: int | None = None  # in force while a disk is under pressure
     history_problem: Callable[[], str | None] = lambda: None  # doesn't affect cycles
+    pause: Callable[[], Pause | None] | None = None  # the present one; None: the last cycle's counts
     unreadable: Sequence[UnreadableFile] = ()  # fenced policy files, whose topics are held
     _last_complete: _CompleteCycle | None = None
     _heartbeat: _Heartbeat | None = None
@@ -96,8 +98,11 @@ class DaemonStatus:
 
     def ready(self) -> str:
         """What /readyz says while there is recent complete evidence. The last cycle may have
-        failed, or have been incomplete or paused."""
+        failed or have been incomplete, and it may be paused now."""
         paused = self.report.plan.paused if self.report else None
+        if self.pause is not None:  # an operator may have paused it, or resumed it, since then
+            pause = self.pause()
+            paused = None if pause is None else str(pause)
         return "; ".join(["ready", *([paused] if paused else []), *self._troubles()])
 
     def _troubles(self) -> Sequence[str]:

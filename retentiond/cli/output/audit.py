@@ -84,7 +84,11 @@ def show_table(deletions: Iterable[DeletionRecord], *, with_evidence: bool) -> N
         _show_rows(printer, EVIDENCE_COLUMNS, pairs)
     else:
         _show_rows(
-            printer, COLUMNS, noted(), lambda each: STYLES.get(each.outcome or Outcome.UNKNOWN, "")
+            printer,
+            COLUMNS,
+            noted(),
+            lambda each: STYLES.get(each.outcome or Outcome.UNKNOWN, ""),
+            lambda each: each.error,
         )
     for pattern, topics in only.items():
         printer.say(say_groups_only(pattern, list(topics)))
@@ -132,11 +136,12 @@ def _show_rows(
     columns: Sequence[Column[T]],
     values: Iterable[T],
     style: Callable[[T], str] = lambda _value: "",
+    note: Callable[[T], str | None] = lambda _value: None,
 ) -> int:
     """How many there were."""
     left, count = iter(values), 0
     while (rows := list(islice(left, TABLE_ROWS))) or not count:
-        printer.table(columns, rows, style)
+        printer.table(columns, rows, style, note)
         if not rows:
             break
         count += len(rows)

@@ -21,7 +21,12 @@ from retentiond.formatting import (
     shell_argument,
 )
 from retentiond.tell.explained_evidence import COMMITTED
-from retentiond.tell.explanation import TIERED, Explanation, TopicExplanation
+from retentiond.tell.explanation import (
+    TIERED,
+    Explanation,
+    TopicExplanation,
+    say_last_requests,
+)
 from retentiond.tell.figures.answers import SimilarPartitions, TopicAnswer, caveats, say_trials
 from retentiond.tell.figures.group_answers import GroupAnswer
 from retentiond.tell.figures.kept_records import KEPT_BY_AGE, KeptRecords
@@ -44,6 +49,7 @@ MOST_EXCLUDED = 5
 def show_partition(printer: Printer, report: CycleReport, explained: TopicExplanation) -> None:
     (explanation,) = explained.partitions
     row = explanation.row
+    _say_last_requests(printer, explained)
     records = f", {say_many(row.records, 'record')} to delete" if row.records else ""
     printer.say(f"{row.topic}:{row.partition}  {row.verdict}: {row.reason}{records}")
     printer.say("")
@@ -75,6 +81,12 @@ def show_partition(printer: Printer, report: CycleReport, explained: TopicExplan
         printer.say(f"Timestamps: {sentence}")
     printer.say(UNSEEN_READERS_NOTE)
     say_report(printer, report)
+
+
+def _say_last_requests(printer: Printer, explained: TopicExplanation) -> None:
+    if explained.last_requests is not None:
+        printer.say(say_last_requests(explained.last_requests))
+        printer.say("")
 
 
 def _show_groups(
@@ -156,6 +168,7 @@ REASONS: tuple[Column[SimilarPartitions], ...] = (
 
 def show_topic(printer: Printer, report: CycleReport, explained: TopicExplanation) -> None:
     topic, alike = explained.answer, explained.reasons
+    _say_last_requests(printer, explained)
     printer.say(f"{topic.topic}, {say_many(len(topic.partitions), 'partition')}:")
     printer.say("")
     printer.table(REASONS, alike, lambda each: STYLES[each.first.verdict])

@@ -79,18 +79,35 @@ class Printer:
         columns: Sequence[Column[T]],
         values: Iterable[T],
         style: Callable[[T], str] = lambda _value: "",
+        note: Callable[[T], str | None] = lambda _value: None,
     ) -> None:
         """All columns where they fit, else those that are not spare and a line about the others.
-        ``style`` colours a value's row on a terminal."""
+        ``style`` colours a value's row on a terminal. ``note``: a line of its own below the row."""
         rows = list(values)
-        table = _table(columns, rows, style)
+        notes = [note(row) for row in rows]
+        table = _table(columns, rows, style, notes)
         left_out = [column.heading for column in columns if column.spare]
-        if not left_out or _full_width(self.console, table) <= self.console.width:
+        if left_out and _full_width(self.console, table) > self.console.width:
+            kept = [column for column in columns if not column.spare]
+            table = _table(kept, rows, style, notes)
+        else:
+            left_out = []
+        self._print_with_notes(table, notes)
+        if left_out:
+            self.say(f"Left out for lack of room: {', '.join(left_out)}. See --output json.")
+
+    def _print_with_notes(self, table: Table, notes: Sequence[str | None]) -> None:
+        told = [f"  {each}" for each in notes if each is not None]
+        if not told:
             _print_whole(self.console, table)
             return
-        kept = [column for column in columns if not column.spare]
-        _print_whole(self.console, _table(kept, rows, style))
-        self.say(f"Left out for lack of room: {', '.join(left_out)}. See --output json.")
+        with self.console.capture() as capture:
+            _print_whole(self.console, table)
+        for part in capture.get().splitlines(keepends=True):
+            if NOTE_MARK in part:
+                self.say(told.pop(0))
+            else:
+                self.console.file.write(part)
 
 
 def _console(to: TextIO | None = None) -> Console:
@@ -178,7 +195,16 @@ def _full_width(console: Console, table: Table) -> int:
     return console.measure(table, options=console.options.update(width=ANY_WIDTH)).maximum
 
 
-def _table(columns: Sequence[Column[T]], values: Iterable[T], style: Callable[[T], str]) -> Table:
+NOTE_MARK = "\ufdd0"
+"""A character of no text, in place of a note: `printable` lets none through."""
+
+
+def _table(
+    columns: Sequence[Column[T]],
+    values: Sequence[T],
+    style: Callable[[T], str],
+    notes: Sequence[str | None],
+) -> Table:
     table = Table(
         box=None, pad_edge=False, header_style="bold", collapse_padding=True, padding=(0, 1)
     )
@@ -193,9 +219,11 @@ def _table(columns: Sequence[Column[T]], values: Iterable[T], style: Callable[[T
             table.add_column(column.heading, justify="right", no_wrap=True)
         else:
             table.add_column(column.heading, no_wrap=True)
-    for value in values:
+    for value, note in zip(values, notes, strict=True):
         cells = (printable(column.of(value)) for column in columns)
         table.add_row(*cells, style=style(value))
+        if note is not None:
+            table.add_row(NOTE_MARK)
     return table
 
 

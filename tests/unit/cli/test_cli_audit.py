@@ -25,7 +25,13 @@ from retentiond.errors import StateError, UsageError
 from retentiond.formatting import rfc3339
 from retentiond.model import GroupKind, Outcome, Plan
 from retentiond.state.audit import Audit
-from retentiond.state.audit_records import DeletionRecord, cycle_record, read_deletions
+from retentiond.state.audit_records import (
+    DeletionRecord,
+    LastRequests,
+    cycle_record,
+    last_requests,
+    read_deletions,
+)
 from retentiond.state.operator_actions import actions_in
 from tests.support.builders.guard_readings import commit_evidence
 from tests.support.builders.reports import PLANNED_AT_MS, outcome, report, row
@@ -356,3 +362,36 @@ def test_a_name_is_no_formula_in_its_csv(
         line = next(csv.DictReader(opened))
     assert (line["binding_group"], line["group"]) == (f"'{name}", f"'{name}")
     assert (line["topic"], csv_cell(-1), csv_cell("a-1")) == ("clicks", -1, "a-1")
+
+
+def test_what_was_not_deleted_is_shown_with_its_error_at_any_width(
+    command: Command, config_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for columns in ("40", "80", "300"):
+        monkeypatch.setenv("COLUMNS", columns)
+        lines = command("audit", "--config", config_file).out.splitlines()
+        at = lines.index("  why it is failed")
+        assert "orders-0" in lines[at - 1] or "failed" in lines[at - 1]
+        assert lines.count("  why it is unknown") == 1
+
+
+def test_the_last_requests_are_those_that_ended_alike_and_not_well(config_file: Path) -> None:
+    state_dir = config_file.with_name("state")
+    assert last_requests(state_dir, "clicks") is None
+    assert last_requests(state_dir, "nowhere") is None
+    assert last_requests(state_dir / "nowhere", "orders") is None
+    assert last_requests(state_dir, "orders", 1) is None
+    failed = LastRequests(Outcome.FAILED, 1, PLANNED_AT_MS + 1, "why it is failed")
+    assert last_requests(state_dir, "orders") == last_requests(state_dir, "orders", 0) == failed
+    open_intent = LastRequests(Outcome.UNKNOWN, 1, PLANNED_AT_MS + 4, None)
+    assert last_requests(state_dir, "views") == open_intent
+
+    with closing(Audit.open(state_dir)) as audit:
+        for number, what in enumerate([Outcome.FAILED, Outcome.FAILED, Outcome.DELETED]):
+            cycle_id, at_ms = f"later-{number}", PLANNED_AT_MS + 10 * (number + 1)
+            audit.record_cycle(cycle_record(plan(cycle_id, ["orders"])))
+            audit.intend(cycle_id, [approved("orders")], at_ms, evidence_at_ms=PLANNED_AT_MS)
+            audit.settle(cycle_id, [outcome("orders", what=what)], at_ms + 1)
+            last = last_requests(state_dir, "orders")
+            assert (last and last.count) == (None if what is Outcome.DELETED else number + 2)
+            assert last is None or last.since_ms == failed.since_ms

@@ -12,8 +12,15 @@ from retentiond.cli.output.explain import show_partition, show_topic
 from retentiond.cli.output.printing import Printer
 from retentiond.disks.broker_disks import NO_DISKS
 from retentiond.disks.pressure import LogDirRelief, PressedLogDir
+from retentiond.model import Outcome, Verdict
+from retentiond.state.audit_records import LastRequests
 from retentiond.tell.explained_evidence import ExplainedPlan
-from retentiond.tell.explanation import explained, explanation_document, topic_document
+from retentiond.tell.explanation import (
+    REQUESTED_AGAIN,
+    explained,
+    explanation_document,
+    topic_document,
+)
 from tests.support.builders.explained_plans import alone, evidence, remember, with_bytes
 from tests.support.builders.gather_worlds import HOUR_MS, ORDERS_1, config, entry, healthy
 from tests.support.builders.reports import report
@@ -164,3 +171,23 @@ def test_in_80_columns_no_group_is_cut_and_none_steers_the_terminal(
     shown.partition(kafka, found, 1)
     assert "\x1b" not in shown.text
     shown.check("narrow.txt")
+
+
+def test_requests_that_failed_come_first_and_nothing_to_do_is_not_said(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    kafka = healthy()
+    kafka.commit("billing", {("orders", 0): 5, ORDERS_1: 5})
+    found = evidence(kafka, tmp_path, config(entry("orders", 0)))
+    error = "TOPIC_AUTHORIZATION_FAILED: not authorized"
+    last = LastRequests(Outcome.FAILED, 5, kafka.now_ms, error)
+    for told in (explained(found, "orders"), alone(found, "orders", 0)):
+        told = replace(told, last_requests=last)  # noqa: PLW2901
+        row = told.partitions[0].row
+        show_topic(Printer(), report(planned_at_ms=kafka.now_ms), told)
+        out = capsys.readouterr().out
+        assert out.startswith(f"The last 5 requests failed: {error}, since 2023-11-14T22:13:20")
+        assert "Nothing to do" not in out
+        assert (told.remedy(row) == REQUESTED_AGAIN) is (row.verdict is Verdict.DELETE)
+        document = topic_document(told)["last_requests"]
+        assert (document["outcome"], document["count"], document["error"]) == ("failed", 5, error)

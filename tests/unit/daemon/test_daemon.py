@@ -147,16 +147,19 @@ def test_a_deletion_that_failed_or_may_have_is_a_warning_of_its_own() -> None:
         outcome("orders", 2, Outcome.UNKNOWN),
     ]
     bench = live(lambda bench: bench.tick(lambda: report(rows, outcomes)))
-    assert bench.events(logs.DELETION_UNCLEAR) == [
+    assert bench.events(logs.DELETION_FAILED) + bench.events(logs.DELETION_UNCLEAR) == [
         {
-            "event": "retentiond.deletion_unclear",
+            "event": event,
             "log_level": "warning",
             "topic": "orders",
             "partition": partition,
             "outcome": what,
             "error": f"why it is {what}",
         }
-        for partition, what in ((1, "failed"), (2, "unknown"))
+        for partition, what, event in (
+            (1, "failed", "retentiond.deletion_failed"),
+            (2, "unknown", "retentiond.deletion_unclear"),
+        )
     ]
 
 
