@@ -123,6 +123,7 @@ class Daemon:
         self._status = DaemonStatus(config.schedule.interval_ms, clock)
         self._status.pressure_interval_ms = config.schedule.under_pressure_ms
         self._status.unreadable = config.unreadable
+        self._status.pause = lambda: read_pause(config.state_dir)
         self._clock = ClockChanges(date, clock)
         figures.is_ready = lambda: self._status.unready() is None
         figures.audit_log_bytes = lambda: log_bytes(config.state_dir)

@@ -52,7 +52,9 @@ class DaemonStatus:
     needs_restart: str | None = None  # why no try succeeds before an operator restarts it
     pressure_interval_ms: int | None = None  # in force while a disk is under pressure
     history_problem: Callable[[], str | None] = lambda: None  # doesn't affect cycles
-    pause: Callable[[], Pause | None] | None = None  # the present one; None: the last cycle's counts
+    pause: Callable[[], Pause | None] | None = (
+        None  # the present one; None: the last cycle's counts
+    )
     unreadable: Sequence[UnreadableFile] = ()  # fenced policy files, whose topics are held
     _last_complete: _CompleteCycle | None = None
     _heartbeat: _Heartbeat | None = None

@@ -135,7 +135,9 @@ def examine_cluster(seen: ExaminedCluster, config: Config) -> Iterator[Finding]:
         "rights on cluster and groups",
         lambda: check_groups_visible(known(seen.coordinators), config),
     )
-    yield from checked("rights on topics", lambda: check_topic_rights(known(seen.rights), options))
+    yield from checked(
+        "rights on topics", lambda: check_topic_rights(known(seen.rights), options, config)
+    )
     yield from checked("topics", lambda: check_entries(config, known(seen.names), seen.rights))
     yield from check_policy_files(config)
     yield from checked("enabled topics", lambda: check_topics(known(seen.topics), config))

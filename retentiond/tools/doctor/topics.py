@@ -210,11 +210,20 @@ TOPIC_RIGHTS = (
 )
 
 
+DELETE = TOPIC_RIGHTS[-1]
+
+
+def _is_on_trial(topic: str, config: Config) -> bool:
+    policy = config.policy_for(topic)
+    return config.dry_run or (policy is not None and policy.dry_run)
+
+
 def check_topic_rights(
-    found: Mapping[str, Operations | Failure], options: str
+    found: Mapping[str, Operations | Failure], options: str, config: Config
 ) -> Iterator[Finding]:
-    """DESCRIBE, DESCRIBE_CONFIGS and DELETE are granted on every enabled topic. `check_entries`
-    reports topics that don't exist. ``options``: `tool_options`."""
+    """DESCRIBE, DESCRIBE_CONFIGS and DELETE are granted on every enabled topic. Where nothing is
+    deleted yet, DELETE is not needed yet. `check_entries` reports topics that don't exist.
+    ``options``: `tool_options`."""
     lacking: defaultdict[Right, list[str]] = defaultdict(list)
     failed: dict[str, Failure] = {}
     complete = 0
@@ -230,13 +239,19 @@ def check_topic_rights(
             lacking[right].append(topic)
         complete += not missing
     for right, topics in lacking.items():
-        yield from about(
-            Level.PROBLEM,
-            "topic",
-            topics,
-            f"{right.operation} is not granted: {right.without}",
-            grant_command(options, right.acl, _resource(topics)),
-        )
+        trials = [each for each in topics if right is DELETE and _is_on_trial(each, config)]
+        needed = [each for each in topics if each not in trials]
+        for level, names, without in (
+            (Level.PROBLEM, needed, right.without),
+            (Level.WARNING, trials, "it is needed as soon as dry_run is false there"),
+        ):
+            yield from about(
+                level,
+                "topic",
+                names,
+                f"{right.operation} is not granted: {without}",
+                grant_command(options, right.acl, _resource(names)),
+            )
     for topic, failure in failed.items():
         yield unchecked(f"topic {topic}", failure)
     if complete:

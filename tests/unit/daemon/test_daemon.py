@@ -333,6 +333,19 @@ def test_a_metric_says_whether_the_daemon_is_ready() -> None:
     live(play)
 
 
+def test_readiness_tells_a_pause_of_now_and_none_that_has_ended(tmp_path: Path) -> None:
+    def play(bench: Bench) -> None:
+        bench.tick()
+        assert bench.get("/readyz").text == "ready\n"
+        write_pause(tmp_path, Pause("incident 4711"))
+        assert bench.get("/readyz").text == "ready; paused: incident 4711\n"
+        bench.tick(lambda: report(paused="paused: incident 4711"))
+        remove_pause(tmp_path)
+        assert bench.get("/readyz").text == "ready\n"
+
+    live(play, settings(tmp_path))
+
+
 def test_metrics_tell_a_pause_while_no_cycle_has_a_plan(tmp_path: Path) -> None:
     def shown(bench: Bench) -> str:
         lines = bench.get("/metrics").text.splitlines()

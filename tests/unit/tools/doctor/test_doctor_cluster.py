@@ -89,8 +89,12 @@ ALL = frozenset({"DESCRIBE", "DESCRIBE_CONFIGS", "DELETE"})
 LEADERLESS = [TopicPartition("orders", 1), TopicPartition("others", 0)]  # others is not enabled
 
 
-def rights(**found: frozenset[str] | Failure) -> Iterable[Finding]:
-    return check_topic_rights(found, "--bootstrap-server broker:9092")
+def rights(
+    dry_run: bool = False, on_trial: bool = False, **found: frozenset[str] | Failure
+) -> Iterable[Finding]:
+    stage = {"name": "stage", "dry_run": on_trial}
+    policy = config({"name": "orders"}, stage, dry_run=dry_run, state_dir="/var/lib/retentiond")
+    return check_topic_rights(found, "--bootstrap-server broker:9092", policy)
 
 
 @pytest.mark.parametrize(
@@ -123,6 +127,18 @@ def rights(**found: frozenset[str] | Failure) -> Iterable[Finding]:
         (
             rights(orders=ALL, stage=ALL - {"DELETE"}),
             r"^problem topic stage \[stage\]: .*--operation Delete --topic stage",
+        ),
+        (  # nothing is deleted there yet
+            rights(stage=ALL - {"DELETE"}, dry_run=True),
+            r"^warning topic stage \[stage\]: .*--operation Delete --topic stage",
+        ),
+        (
+            rights(orders=ALL, stage=ALL - {"DELETE"}, on_trial=True),
+            r"^warning topic stage \[stage\]: DELETE is not granted: it is needed as soon",
+        ),
+        (
+            rights(stage=ALL - {"DESCRIBE_CONFIGS"}, dry_run=True),
+            "^problem .*: DESCRIBE_CONFIGS is not granted",
         ),
         (
             rights(orders=Failure("TOPIC_AUTHORIZATION_FAILED", "no")),
