@@ -81,6 +81,13 @@ def say_verb(count: int, one: str, several: str) -> str:
     return one if count == 1 else several
 
 
+def say_foreign(count: int) -> str:
+    """What goes behind ``at least 2 must``: external readers that only other policies name."""
+    readers = say_many(count, "external reader")
+    stand = say_verb(count, "stands", "stand")
+    return f"; {readers} of another policy {stand} for none of them" if count else ""
+
+
 def parse_time(text: str) -> int:
     """A time of ISO 8601 or RFC 3339 in epoch milliseconds; without a zone it is UTC. Raises
     ValueError and OverflowError."""

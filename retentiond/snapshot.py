@@ -127,6 +127,9 @@ class GroupReading:
     def is_external(self) -> bool:
         return self.kind is GroupKind.EXTERNAL
 
+    def is_excluded_by(self, policy: TopicPolicy | NoPolicy) -> bool:
+        return policy.excludes(self.name, is_external=self.is_external)
+
     @property
     def reader_kind(self) -> GroupKind:
         """What to call it: external where it is the position of an external reader that can't be

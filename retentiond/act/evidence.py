@@ -9,13 +9,13 @@ differently.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from retentiond.config import TopicPolicy
+from retentiond.config import NoPolicy, TopicPolicy
 from retentiond.formatting import say_reader
 from retentiond.kafka.interface import EpochEnd
 from retentiond.model import GroupKind, TopicPartition
@@ -27,6 +27,8 @@ from retentiond.snapshot import (
     PartitionReading,
     Snapshot,
     TopicReading,
+    distinct,
+    namesake_id,
     where,
 )
 
@@ -89,7 +91,9 @@ class Evidence:
             for group, topic_id in pairs:
                 if (name := snapshot.topics[topic_id].name) in wanted:
                     groups_by_topic[name].add(names[group])
-        self._excluded: dict[TopicPolicy, set[str]] = {}
+        self._ids = {(each.name, each.is_external): each.group_id for each in snapshot.groups}
+        self._excluded: defaultdict[Hashable, dict[str, bool]] = defaultdict(dict)
+        self._first_unreadable: dict[Hashable, str | None] = {}
         self._replaced: defaultdict[int | None, dict[str, str]] = defaultdict(dict)
         ends = {pair: end for pair, end in snapshot.epoch_ends.items() if is_wanted[pair[0]]}
         for row in _of_another_log(commits, ends).to_pylist():
@@ -144,11 +148,43 @@ class Evidence:
         """Streams groups for which the topic is a changelog."""
         return frozenset(self._restorers.get(topic, ()))
 
-    def excluded_by(self, policy: TopicPolicy) -> set[str]:
-        if policy not in self._excluded:
-            excluded = {name for name, group in self.groups.items() if policy.excludes(group.name)}
-            self._excluded[policy] = excluded
-        return self._excluded[policy]
+    def reader(self, group_id: str) -> tuple[str, bool]:
+        """Its own name, and whether it is an external reader: in two readings it may have different
+        ids."""
+        group = self.groups.get(group_id)
+        return (group_id, False) if group is None else (group.name, group.is_external)
+
+    def required_by(self, policy: TopicPolicy | NoPolicy) -> list[str]:
+        """The ids of the readers that the policy requires; of one that is not in the reading, an id
+        that no other reader has."""
+        return [
+            self._ids.get((name, is_external))
+            or (namesake_id(name, is_external=is_external) if name in self.groups else name)
+            for name, is_external in policy.required_readers()
+        ]
+
+    def counting(self, groups: Iterable[str], policy: TopicPolicy | NoPolicy) -> Iterator[str]:
+        """The groups without those that the policy excludes, which is asked once about each. One
+        of another reading, or of the policy alone, is a group of Kafka."""
+        if policy.counts_everybody:
+            yield from groups
+            return
+        excluded = self._excluded[policy.who_counts]
+        for group_id in groups:
+            if group_id not in excluded:
+                group = self.groups.get(group_id, GroupReading(group_id, GroupKind.UNKNOWN, ABSENT))
+                excluded[group_id] = group.is_excluded_by(policy)
+            if not excluded[group_id]:
+                yield group_id
+
+    def first_unreadable(self, policy: TopicPolicy | NoPolicy) -> str | None:
+        """The first unreadable group by name that counts. It is looked for once: a coordinator may
+        fail for thousands of groups."""
+        rule = policy.who_counts
+        if rule not in self._first_unreadable:
+            counting = self.counting(sorted(self.unreadable), policy)
+            self._first_unreadable[rule] = next(counting, None)
+        return self._first_unreadable[rule]
 
 
 def _of_another_log(commits: pa.Table, ends: Mapping[tuple[int, int], EpochEnd]) -> pa.Table:
@@ -223,9 +259,7 @@ class _Commits:
         return {name: offset for name, offset, is_meant in found if is_meant}
 
     def groups_on(self, positions: Sequence[int]) -> frozenset[str]:
-        is_there = np.zeros(len(self._names), np.bool_)
-        is_there[self._groups[self._on(positions)]] = True
-        return frozenset(self._names[is_there].tolist())
+        return frozenset(self._names[distinct(self._groups[self._on(positions)])].tolist())
 
     def of_all(self, positions: Sequence[int], groups: Sequence[str]) -> dict[int, Integers]:
         """By position; see `Evidence.commits_of_all`."""

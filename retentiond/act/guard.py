@@ -162,7 +162,10 @@ class _Guard:
             by_first = by_second = check_topic(self._first, topic)
         if self._second is not self._first:
             by_second = check_topic(self._second, topic)
-        for group_id in sorted({*by_first.names} - {*by_second.names}):
+        still_there = {self._second.reader(group_id) for group_id in by_second.names}
+        for group_id in by_first.names:
+            if self._first.reader(group_id) in still_there:
+                continue
             who = say_reader(group_id, self.kind_of(group_id))
             raise Objection(f"{who} was there for the plan and is gone", group_id)
         # Rights that were taken and given back meanwhile may hide a group from the second listing

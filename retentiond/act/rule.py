@@ -13,7 +13,13 @@ from typing import NamedTuple
 
 from retentiond.act.evidence import Evidence
 from retentiond.config import NoPolicy, TopicPolicy
-from retentiond.formatting import say_many, say_negative_commit, say_reader, say_verb
+from retentiond.formatting import (
+    say_foreign,
+    say_many,
+    say_negative_commit,
+    say_reader,
+    say_verb,
+)
 from retentiond.model import PlanRow, TopicPartition
 from retentiond.snapshot import Integers, PartitionReading, TopicReading
 
@@ -59,8 +65,7 @@ def relevant_groups(evidence: Evidence, topic: str) -> tuple[str, ...]:
 def candidates(evidence: Evidence, topic: str) -> frozenset[str]:
     """Every group that has left a trace on the topic, that its policy requires, or that is
     unreadable and so may read any topic."""
-    policy = evidence.topics[topic].policy
-    required = policy.required_groups if isinstance(policy, TopicPolicy) else ()
+    required = evidence.required_by(evidence.topics[topic].policy)
     return evidence.readers_of(topic).union(required, evidence.unreadable)
 
 
@@ -83,29 +88,39 @@ def check_topic(evidence: Evidence, topic: str) -> TopicGroups:
         )
     if evidence.hidden and not policy.assumes_visible_groups:
         raise Objection(evidence.hidden[0])
-    for group_id in counting(evidence, topic, evidence.unreadable):
-        failure = evidence.unreadable[group_id]  # the group's topics are unknown: it may read any
-        who = _called(evidence, group_id)
-        raise Objection(f"{who} could not be read ({failure})", group_id)
-    relevant = relevant_groups(evidence, topic)
+    if (unreadable := evidence.first_unreadable(policy)) is not None:
+        failure = evidence.unreadable[unreadable]  # the group's topics are unknown: it may read any
+        who = _called(evidence, unreadable)
+        raise Objection(f"{who} could not be read ({failure})", unreadable)
+    read_or_required = evidence.readers_of(topic).union(evidence.required_by(policy))
+    relevant = counting(evidence, topic, read_or_required)
     if not relevant:
         raise Objection(NOBODY_READS)
-    if len(relevant) < policy.min_groups:
-        groups = say_many(len(relevant), "group")
-        count = say_verb(len(relevant), "counts", "count")
-        raise Objection(f"{groups} {count}, and at least {policy.min_groups} must")
+    _check_number(evidence, policy, relevant)
     return TopicGroups(relevant, evidence.commits_of_all(topic, relevant))
 
 
 def counting(evidence: Evidence, topic: str, groups: Iterable[str]) -> tuple[str, ...]:
     """The groups without those that the topic's policy excludes, sorted by name. A topic without a
     policy excludes none."""
-    policy = evidence.topics[topic].policy
-    if isinstance(policy, NoPolicy):
-        return tuple(sorted(groups))
-    counted = {*groups} - evidence.excluded_by(policy)
-    strangers = counted - evidence.groups.keys()  # of another reading, or of the policy alone
-    return tuple(sorted(counted - {name for name in strangers if policy.excludes(name)}))
+    return tuple(sorted(evidence.counting(groups, evidence.topics[topic].policy)))
+
+
+def _check_number(evidence: Evidence, policy: TopicPolicy, relevant: tuple[str, ...]) -> None:
+    """An external reader that another policy names stands for none of the groups that must count
+    here."""
+    external = [
+        group.name
+        for group in map(evidence.groups.get, relevant)
+        if group is not None and group.is_external
+    ]
+    foreign = sum(not policy.names_external(name) for name in external)
+    own = len(relevant) - foreign
+    if own < policy.min_groups:
+        groups, count = say_many(own, "group"), say_verb(own, "counts", "count")
+        raise Objection(
+            f"{groups} {count}, and at least {policy.min_groups} must{say_foreign(foreign)}"
+        )
 
 
 def check_settings(reading: TopicReading) -> None:

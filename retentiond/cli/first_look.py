@@ -206,6 +206,7 @@ def _look(
         unseen,
         _readers(snapshot),
         idle=idle,
+        external=frozenset(each.name for each in snapshot.groups if each.is_external),
         forced_retention_ms={
             each.name: each.forced_retention_ms
             for each in snapshot.topics
@@ -225,10 +226,14 @@ def _look(
 
 def _readers(snapshot: Snapshot) -> Readers:
     """Each topic's groups that count, by name."""
-    names = {group.group_id: group.name for group in snapshot.groups}
+    readings = {group.group_id: group for group in snapshot.groups}
     return {
         topic.name: [
-            name for name in {names[group] for group in groups} if not topic.policy.excludes(name)
+            *{
+                reading.name
+                for reading in map(readings.__getitem__, groups)
+                if not reading.is_excluded_by(topic.policy)
+            }
         ]
         for position, groups in readers_by_topic(snapshot).items()
         for topic in (snapshot.topics[position],)

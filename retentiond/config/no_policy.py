@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -26,9 +27,24 @@ class NoPolicy:
     def sentence(self) -> str:
         raise NotImplementedError
 
-    def excludes(self, group_id: str) -> bool:
-        """No group: as long as nobody knows how the topic is to be treated, each counts."""
+    def excludes(self, reader: str, *, is_external: bool = False) -> bool:
+        """Nobody: as long as nobody knows how the topic is to be treated, each reader counts."""
         return False
+
+    def names_external(self, reader: str) -> bool:
+        return False
+
+    def required_readers(self) -> tuple[tuple[str, bool], ...]:
+        return ()
+
+    @property
+    def counts_everybody(self) -> bool:
+        return True
+
+    @property
+    def who_counts(self) -> Hashable:
+        """See `TopicPolicy.who_counts`; unlike that of any of them."""
+        return None
 
 
 @dataclass(frozen=True, slots=True)

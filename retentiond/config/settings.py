@@ -9,7 +9,7 @@ what a change of it does to records. Putting policies together (`refined`), desc
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -50,10 +50,26 @@ class TopicPolicy:
     owner: str | None = field(default=None, compare=False)
     fence: str | None = field(default=None, compare=False)
 
-    def excludes(self, group_id: str) -> bool:
-        if self.only and not any(regex.fullmatch(group_id) for regex in self.only):
+    def names_external(self, reader: str) -> bool:
+        return any(each.name == reader for each in self.external_readers)
+
+    def speaks_of(self, reader: str, *, is_external: bool) -> bool:
+        """Whether what ``groups`` says of names and numbers is about this reader. It is about
+        groups of Kafka, and about external readers that the policy itself names. Any other external
+        reader counts by its offset alone."""
+        return not is_external or self.names_external(reader)
+
+    def excludes(self, reader: str, *, is_external: bool = False) -> bool:
+        if not self.speaks_of(reader, is_external=is_external):
+            return False
+        if self.only and not any(regex.fullmatch(reader) for regex in self.only):
             return True
-        return any(regex.fullmatch(group_id) for regex in self.excluded)
+        return any(regex.fullmatch(reader) for regex in self.excluded)
+
+    def required_readers(self) -> tuple[tuple[str, bool], ...]:
+        """The names of ``required``, and whether each is that of an external reader: of one that
+        the policy itself names."""
+        return tuple((name, self.names_external(name)) for name in self.required_groups)
 
     @property
     def only_groups(self) -> str | None:
@@ -71,6 +87,11 @@ class TopicPolicy:
     @property
     def counts_everybody(self) -> bool:
         return not (self.only or self.excluded)
+
+    @property
+    def who_counts(self) -> Hashable:
+        """Equal for policies that exclude the same readers."""
+        return self.only, self.excluded, tuple(each.name for each in self.external_readers)
 
 
 class Effect(StrEnum):

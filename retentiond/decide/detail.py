@@ -11,7 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from retentiond.config import NoPolicy
-from retentiond.formatting import say_duration, say_many, say_negative_commit, say_reader, say_verb
+from retentiond.formatting import (
+    say_duration,
+    say_foreign,
+    say_many,
+    say_negative_commit,
+    say_reader,
+    say_verb,
+)
 from retentiond.kafka.interface import AGE_UNKNOWN, EpochEnd
 from retentiond.model import Reason, TopicPartition
 from retentiond.snapshot import GroupReading, GroupTopic, PartitionReading, Snapshot, TopicReading
@@ -172,9 +179,10 @@ def _about_partition(
         case Reason.NO_GROUP:
             return "no group reads the topic, and readers that commit nothing can't be seen"
         case Reason.TOO_FEW_GROUPS:
-            groups = decided.groups or 0
+            groups = decided.own_groups or 0
             count = say_verb(groups, "counts", "count")
-            return f"{say_many(groups, 'group')} {count}, and at least {policy.min_groups} must"
+            least = f"{policy.min_groups} must{say_foreign((decided.groups or 0) - groups)}"
+            return f"{say_many(groups, 'group')} {count}, and at least {least}"
         case Reason.OPEN_TRANSACTION:
             return f"a transaction is open since offset {at.last_stable_offset}"
         case Reason.TOO_YOUNG:  # never under a retention of 0, which bounds nothing
@@ -201,6 +209,7 @@ class Decided(NamedTuple):
     binding_group_id: int | None
     binding_committed_offset: int | None
     records: int
+    own_groups: int | None = None
 
 
 def decided_rows(judged: pa.Table) -> Iterator[Decided]:

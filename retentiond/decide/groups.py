@@ -20,8 +20,9 @@ from pyspark.sql import functions as F
 from retentiond.decide.rule import are_committed
 from retentiond.decide.star_schema import StarSchema, with_join_hint
 
-KINDS = ("committed", "required", "failed")
-"""Kinds of traces that a group leaves on a topic. A trace of no kind only makes the group count."""
+KINDS = ("committed", "required", "failed", "foreign")
+"""Kinds of traces that a group leaves on a topic. A trace of no kind only makes the group count.
+``foreign``: of an external reader that another policy names."""
 
 
 def relevant_groups(star: StarSchema[DataFrame]) -> DataFrame:
@@ -29,15 +30,14 @@ def relevant_groups(star: StarSchema[DataFrame]) -> DataFrame:
     policy excludes.
 
     Grain: topic_id, group_id. Columns: topic_id, group_id; committed (a commit on the topic, now
-    or remembered), required, failed: boolean.
+    or remembered), required, failed, foreign: boolean. Of the groups that failed and have no other
+    trace, it has the first by name.
     """
-    failed_on_every_topic = (
-        None if star.failed is None else star.topics.join(F.broadcast(star.failed), how="cross")
-    )
     tables = (
         (star.commits, "committed"),
         (star.required, "required"),
-        (failed_on_every_topic, "failed"),
+        (star.failed, "failed"),
+        (star.foreign, "foreign"),
         (star.readers, None),
     )
     traces = reduce(
@@ -73,11 +73,13 @@ def groups_by_topic(relevant: DataFrame, grain: Sequence[str] = ("topic_id",)) -
     """How many groups count for a topic, and the first group by name that holds the whole topic.
 
     Grain: topic_id, or other columns that identify a topic; only topics with a relevant group.
-    Columns: the grain; groups: long; failed_group_id?, missing_group_id? (required, but never
-    seen to commit): int.
+    Columns: the grain; groups: long; own_groups: long, those that stand for the names and the
+    number of the topic's own policy; failed_group_id?, missing_group_id? (required, but never seen
+    to commit): int.
     """
     return relevant.groupBy(*grain).agg(
         F.expr("count(group_id) AS groups"),
+        F.expr("count_if(NOT foreign) AS own_groups"),
         F.expr("min(IF(failed, group_id, NULL)) AS failed_group_id"),
         F.expr("min(IF(required AND NOT committed, group_id, NULL)) AS missing_group_id"),
     )

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from retentiond import garbage_collection
 from retentiond.config import NoPolicy
@@ -75,7 +76,12 @@ def counted_partitions(star: StarSchema[DataFrame], relevant: DataFrame) -> Data
     `commits_by_partition` and `with_bounds`; doubtful: boolean, whether a group lacks a commit or
     may have gone back.
     """
-    groups = with_join_hint(groups_by_topic(relevant), star)
+    groups = groups_by_topic(relevant)
+    if star.failed is not None:
+        groups = groups.join(
+            with_join_hint(star.failed.select("topic_id", "more_groups"), star), "topic_id", "left"
+        ).withColumn("groups", F.expr("groups + coalesce(more_groups, 0)"))
+    groups = with_join_hint(groups.drop("more_groups"), star)
     commits = commits_by_partition(star.commits, star.group_count)
     lacking = "coalesce(groups, 0) > coalesce(commits, 0)"
     below = "coalesce(min_committed_offset < log_start_offset, false)"
@@ -134,7 +140,7 @@ def judged_partitions(doubted: DataFrame, star: StarSchema[DataFrame]) -> DataFr
     if star.failed is None:
         judged = judged.selectExpr("*", "CAST(NULL AS BIGINT) AS failed_group_offset")
     else:
-        failed = commits_of_failed(star.commits, star.failed)
+        failed = commits_of_failed(star.commits, star.failed.select("topic_id", "group_id"))
         judged = judged.join(failed, on=["partition_id", "failed_group_id"], how="left")
     bound = with_binding(judged)
     records = f"IF(reason = '{Reason.CONSUMED.value}', cutoff - log_start_offset, 0L)"

@@ -97,7 +97,7 @@ def commits_of_failed(commits: DataFrame, failed: DataFrame) -> DataFrame:
 
     Grain: partition_id, failed_group_id. Columns: the grain; failed_group_offset?: long.
     """
-    return commits.join(F.broadcast(failed), on="group_id", how="inner").selectExpr(
+    return commits.join(F.broadcast(failed), on=["topic_id", "group_id"], how="inner").selectExpr(
         "partition_id", "group_id AS failed_group_id", "offset AS failed_group_offset"
     )
 
@@ -164,7 +164,7 @@ def with_reason(partitions: DataFrame, *, complete: bool) -> DataFrame:
         Reason.GROUP_VANISHED: "vanished_group_id IS NOT NULL",
         Reason.REQUIRED_GROUP_MISSING: "missing_group_id IS NOT NULL",
         Reason.NO_GROUP: "groups IS NULL",
-        Reason.TOO_FEW_GROUPS: "groups < min_groups",
+        Reason.TOO_FEW_GROUPS: "own_groups < min_groups",
         Reason.GROUP_WITHOUT_COMMIT: "silent_group_id IS NOT NULL",
         Reason.COMMIT_BEYOND_END: ("max_offset > high_watermark OR replaced_group_id IS NOT NULL"),
         Reason.COMMIT_REWOUND: "rewound",

@@ -11,7 +11,7 @@ for many commits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
@@ -23,7 +23,15 @@ from pyspark.sql import functions as F
 
 from retentiond.config import NoPolicy, PolicyConflict, PolicyUnreadable, TopicPolicy
 from retentiond.config.settings import SETTINGS
-from retentiond.snapshot import VANISHED, Snapshot
+from retentiond.snapshot import (
+    VANISHED,
+    Flags,
+    GroupTopic,
+    Integers,
+    Snapshot,
+    distinct,
+    topics_of,
+)
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -73,7 +81,12 @@ PARTITIONS = pa.schema(
     ]
 )
 GROUPS = pa.schema([_position("group_id")])
-"""The columns of ``failed`` and ``vanished``."""
+"""The columns of ``vanished``."""
+FAILED = pa.schema(
+    [_position("group_id"), _position("topic_id"), pa.field("more_groups", pa.int64())]
+)
+"""The columns of ``failed``. ``more_groups``: how many other unreadable groups count on the topic
+that have no trace there."""
 COMMITS = pa.schema(
     [
         _position("group_id"),
@@ -90,7 +103,7 @@ committed, none is replaced, nothing is remembered. ``is_replaced``: by `COMMIT_
 stale. ``remembered_offset``: only where the group now has a smaller commit on the partition, or
 none; all others add nothing."""
 GROUPS_OF_TOPICS = pa.schema([_position("group_id"), _position("topic_id")])
-"""The columns of ``readers``, ``required`` and ``excluded``."""
+"""The columns of ``readers``, ``required``, ``excluded`` and ``foreign``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +116,15 @@ class StarSchema(Generic[T]):
     ``topics``      topic_id                  `TOPICS`            every topic
     ``partitions``  partition_id              `PARTITIONS`        every partition
     ``commits``     group_id, partition_id    `COMMITS`           every commit, now or before
-    ``failed``      group_id                  `GROUPS`            groups unreadable as a whole
+    ``failed``      topic_id                  `FAILED`            first group that is unreadable
+                                                                  as a whole and counts there
     ``readers``     group_id, topic_id        `GROUPS_OF_TOPICS`  readers seen now or before
     ``vanished``    group_id                  `GROUPS`            remembered, and not listed
     ``required``    group_id, topic_id        `GROUPS_OF_TOPICS`  groups that the policy requires
-    ``excluded``    group_id, topic_id        `GROUPS_OF_TOPICS`  groups that the policy excludes
+    ``excluded``    group_id, topic_id        `GROUPS_OF_TOPICS`  readers with a trace there that
+                                                                  the policy excludes
+    ``foreign``     group_id, topic_id        `GROUPS_OF_TOPICS`  external readers with a trace
+                                                                  there that other policies name
     ==============  ========================  ==================  ================================
 
     From ``failed`` on, a table without rows is None. Most of them are empty on most clusters, and
@@ -128,6 +145,7 @@ class StarSchema(Generic[T]):
     vanished: T | None
     required: T | None
     excluded: T | None
+    foreign: T | None
     in_one_part: bool = False
 
     def map(self, convert: Callable[[T], U]) -> StarSchema[U]:
@@ -145,6 +163,7 @@ class StarSchema(Generic[T]):
             vanished=converted(self.vanished),
             required=converted(self.required),
             excluded=converted(self.excluded),
+            foreign=converted(self.foreign),
             in_one_part=self.in_one_part,
         )
 
@@ -175,23 +194,16 @@ def star_schema(snapshot: Snapshot) -> StarSchema[pa.Table]:
         topics=_topics(snapshot),
         partitions=partitions,
         commits=_commits(snapshot.commits, partitions),
-        failed=_unless_empty(
-            _table(GROUPS, [at for at, group in enumerate(snapshot.groups) if group.failure])
-        ),
-        readers=_unless_empty(
-            _table(
-                GROUPS_OF_TOPICS,
-                [reader.group for reader in readers],
-                [reader.topic for reader in readers],
-            )
-        ),
+        failed=_unless_empty(_failed(snapshot)),
+        readers=_unless_empty(_table_of_pairs(readers)),
         vanished=_unless_empty(
             _table(
                 GROUPS, [at for at, each in enumerate(snapshot.groups) if each.state == VANISHED]
             )
         ),
-        required=_unless_empty(_required(snapshot)),
+        required=_unless_empty(_table_of_pairs(_required(snapshot))),
         excluded=_unless_empty(excluded_groups(snapshot)),
+        foreign=_unless_empty(_foreign(snapshot)),
     )
 
 
@@ -225,7 +237,7 @@ def _changelog_groups(snapshot: Snapshot) -> list[int | None]:
     excluded there."""
     first: list[int | None] = [None] * len(snapshot.topics)
     for group, topic in sorted(snapshot.changelogs, reverse=True):
-        if not snapshot.topics[topic].policy.excludes(snapshot.groups[group].name):
+        if not snapshot.groups[group].is_excluded_by(snapshot.topics[topic].policy):
             first[topic] = group
     return first
 
@@ -268,31 +280,96 @@ def _commits(commits: pa.Table, partitions: pa.Table) -> pa.Table:
     return pa.Table.from_arrays([*columns.values()], schema=schema)
 
 
-def _required(snapshot: Snapshot) -> pa.Table:
-    positions = {group.group_id: position for position, group in enumerate(snapshot.groups)}
-    pairs = [
-        (positions[group_id], topic_id)
+def _required(snapshot: Snapshot) -> list[GroupTopic]:
+    positions = {(each.name, each.is_external): at for at, each in enumerate(snapshot.groups)}
+    return [
+        GroupTopic(positions[reader], topic_id)
         for topic_id, topic in enumerate(snapshot.topics)
-        if isinstance(topic.policy, TopicPolicy)
-        for group_id in topic.policy.required_groups
+        for reader in topic.policy.required_readers()
     ]
-    return _table(GROUPS_OF_TOPICS, [pair[0] for pair in pairs], [pair[1] for pair in pairs])
+
+
+def _failed(snapshot: Snapshot) -> pa.Table:
+    """Thousands of groups fail with their coordinator. That is a fact of each topic, and not a row
+    for each topic and group."""
+    failed = np.array([each.failure is not None for each in snapshot.groups], np.bool_)
+    tables = [_table(FAILED, [], [], [])]
+    if failed.any():
+        group, topic = _traces(snapshot, failed, np.ones(len(snapshot.topics), np.bool_))
+        rules, rule_of = _rules(snapshot)
+        for number, rule in enumerate(rules):
+            counting = [at for at in np.flatnonzero(failed).tolist()
+                        if not snapshot.groups[at].is_excluded_by(rule)]  # fmt: skip
+            if counting:
+                first, *others = counting
+                traced = np.bincount(topic[np.isin(group, others)], minlength=len(rule_of))
+                topics = np.flatnonzero(rule_of == number)
+                columns = (np.full(len(topics), first), topics, len(others) - traced[topics])
+                tables.append(_table(FAILED, *columns))
+    return pa.concat_tables(tables).combine_chunks()
 
 
 def excluded_groups(snapshot: Snapshot) -> pa.Table:
-    """The groups that don't count on a topic, whatever their trace. Each policy is asked once about
-    each group, however many topics it has."""
-    topics_of: dict[TopicPolicy, list[int]] = {}
-    for topic_id, topic in enumerate(snapshot.topics):
-        if isinstance(topic.policy, TopicPolicy):
-            topics_of.setdefault(topic.policy, []).append(topic_id)
-    group_ids = [np.empty(0, np.int32)]
-    topic_ids = [np.empty(0, np.int32)]
-    for policy, topics in topics_of.items():
-        groups = [at for at, group in enumerate(snapshot.groups) if policy.excludes(group.name)]
-        group_ids.append(np.tile(np.array(groups, np.int32), len(topics)))
-        topic_ids.append(np.repeat(np.array(topics, np.int32), len(groups)))
-    return _table(GROUPS_OF_TOPICS, np.concatenate(group_ids), np.concatenate(topic_ids))
+    """The readers that have a trace on a topic and don't count there. Each rule is asked once about
+    each of its readers, however many topics have it."""
+    rules, rule_of = _rules(snapshot)
+    excludes = np.array([not each.counts_everybody for each in rules], np.bool_)
+    groups = snapshot.groups
+    group, topic = _traces(snapshot, np.ones(len(groups), np.bool_), excludes[rule_of])
+    asked = rule_of[topic] * len(groups) + group
+    excluded = [
+        key
+        for key in np.unique(asked).tolist()
+        if groups[key % len(groups)].is_excluded_by(rules[key // len(groups)])
+    ]
+    is_excluded = np.isin(asked, excluded)
+    return _table(GROUPS_OF_TOPICS, group[is_excluded], topic[is_excluded])
+
+
+def _rules(snapshot: Snapshot) -> tuple[list[TopicPolicy | NoPolicy], Integers]:
+    """Policies of which no two say the same about who counts; and which of them each topic has."""
+    numbers: dict[Hashable, int] = {}
+    rules: list[TopicPolicy | NoPolicy] = []
+    rule_of = np.zeros(len(snapshot.topics), np.int64)
+    for at, topic in enumerate(snapshot.topics):
+        rule_of[at] = numbers.setdefault(topic.policy.who_counts, len(numbers))
+        if len(rules) < len(numbers):
+            rules.append(topic.policy)
+    return rules, rule_of
+
+
+def _foreign(snapshot: Snapshot) -> pa.Table:
+    external = np.array([each.is_external for each in snapshot.groups], np.bool_)
+    traces = _traces(snapshot, external, np.ones(len(snapshot.topics), np.bool_))
+    return _table_of_pairs(
+        GroupTopic(group, topic)
+        for group, topic in zip(*(each.tolist() for each in traces), strict=True)
+        if not snapshot.topics[topic].policy.names_external(snapshot.groups[group].name)
+    )
+
+
+def _traces(snapshot: Snapshot, groups: Flags, topics: Flags) -> tuple[Integers, Integers]:
+    """Which of these groups have a trace on which of these topics: each pair once, as positions."""
+    count = max(1, len(topics))
+    pairs = np.empty(0, np.int64)
+    if groups.any() and topics.any():
+        commits = snapshot.commits
+        by, at = commits["group_id"].to_numpy(), commits["partition_id"].to_numpy()
+        on = topics_of(snapshot)[at]
+        are_meant = groups[by] & topics[on]
+        others = [*snapshot.readers, *snapshot.remembered_readers, *_required(snapshot)]
+        pairs = np.append(
+            by[are_meant].astype(np.int64) * count + on[are_meant],
+            np.array([each.group * count + each.topic for each in others], np.int64),
+        )
+    group, topic = np.divmod(distinct(pairs), count)
+    are_meant = groups[group] & topics[topic]
+    return group[are_meant], topic[are_meant]
+
+
+def _table_of_pairs(pairs: Iterable[GroupTopic]) -> pa.Table:
+    rows = list(pairs)
+    return _table(GROUPS_OF_TOPICS, [each.group for each in rows], [each.topic for each in rows])
 
 
 def _table(schema: pa.Schema, *columns: Iterable[Any]) -> pa.Table:

@@ -6,14 +6,16 @@ for all commits at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from retentiond.config import ExternalReader, TopicPolicy
+from retentiond.config import ExternalReader, NoPolicy, TopicPolicy
 from retentiond.formatting import say_reader
 from retentiond.gather.external_positions import Position
 from retentiond.gather.groups import GroupListing
@@ -53,11 +55,14 @@ def assemble(
     listing: GroupListing,
     *,
     external: Mapping[ExternalReader, Position] = NO_EXTERNAL,
+    required_elsewhere: Set[str] = frozenset(),
 ) -> Snapshot:
     """What was read, and nothing that is remembered. Commits on topics that aren't enabled are left
-    out."""
-    listing = with_external(listing, topics, external)
-    absent = {group: GroupReading(group, GroupKind.UNKNOWN, ABSENT) for group in _required(topics)}
+    out. ``required_elsewhere``: `required_groups` of other topics, so that two readings of
+    different topics give a reader the same id."""
+    required = required_groups(topic.reading.policy for topic in topics)
+    listing = with_external(listing, topics, external, required | required_elsewhere)
+    absent = {group: GroupReading(group, GroupKind.UNKNOWN, ABSENT) for group in required}
     groups = tuple(reading for _, reading in sorted({**absent, **listing.groups}.items()))
     group_ids = {group.group_id: position for position, group in enumerate(groups)}
     topic_ids = {topic.reading.name: position for position, topic in enumerate(topics)}
@@ -93,58 +98,122 @@ def assemble(
     )
 
 
-def _required(topics: Sequence[EnabledTopic]) -> set[str]:
-    return {
-        group
-        for topic in topics
-        if isinstance(topic.reading.policy, TopicPolicy)
-        for group in topic.reading.policy.required_groups
-    }
+def required_groups(policies: Iterable[TopicPolicy | NoPolicy]) -> frozenset[str]:
+    """The groups of Kafka that the policies require. No external reader stands for them, whatever
+    its name."""
+    return frozenset(
+        name
+        for policy in policies
+        for name, is_external in policy.required_readers()
+        if not is_external
+    )
 
 
 def external_readers(topics: Sequence[EnabledTopic]) -> frozenset[ExternalReader]:
     return frozenset(reader for topic in topics for reader in _readers_of(topic))
 
 
+@dataclass
+class _Found:
+    """What was found of one external reader. ``commits``: by topic and partition."""
+
+    topics: set[str] = field(default_factory=set)
+    commits: dict[tuple[str, int], Commit] = field(default_factory=dict)
+    problem: Failure | None = None
+
+    def add(self, commit: Commit) -> None:
+        """Two policies may name one checkpoint, which is read twice then: the lower offset
+        counts, and none is lower than any."""
+        at = (commit.topic, commit.partition)
+        self.commits[at] = min(self.commits.get(at, commit), commit, key=_how_far)
+
+
+def _how_far(commit: Commit) -> int:
+    return NOWHERE if commit.offset is None else commit.offset
+
+
 def with_external(
     listing: GroupListing,
     topics: Sequence[EnabledTopic],
     external: Mapping[ExternalReader, Position],
+    required: Set[str],
 ) -> GroupListing:
-    """The listing with the external readers as groups.
+    """The listing with the external readers as groups. ``required``: `required_groups`.
 
     Each reads the topics that name it, and has commits on them. A Spark query also has commits on
     its sources that do not name it (`_sources_not_named`). The commits are null where the position
-    is unknown, or where a group has the reader's name: the reader then goes by `namesake_id`.
+    is unknown, or where a group has the reader's name. If a group has it, or a policy requires one
+    of that name, the reader goes by `namesake_id`.
     """
-    taken = {*listing.groups, *_required(topics), *(reader.name for reader in external)}
-    ids = {
-        name: namesake_id(name, is_external=True, taken=taken)
-        for name in {reader.name for reader in external} & listing.groups.keys()
-    }
+    if not external:
+        return listing
+    positions = {reader: _by_topic(position) for reader, position in external.items()}
+    unnamed = _sources_not_named(topics, positions)
+    found: defaultdict[str, _Found] = defaultdict(_Found)
     for topic in topics:
-        named = ((reader, external[reader]) for reader in _readers_of(topic))
-        for reader, position in (*named, *_sources_not_named(topic, external)):
-            found = NAME_IS_TAKEN if reader.name in ids else position
-            listing = _with_reader(listing, reader.name, ids.get(reader.name), topic, found)
-    return listing
+        name = topic.reading.name
+        for reader in (*_readers_of(topic), *unnamed.get(name, ())):
+            at, position = found[reader.name], positions[reader]
+            if reader.name in listing.groups:
+                position = NAME_IS_TAKEN
+            at.topics.add(name)
+            if isinstance(position, Failure):
+                at.problem = position
+            for commit in _commits_on(topic, position):
+                at.add(commit)
+    taken = {*listing.groups, *required, *(reader.name for reader in external)}
+    groups, commits, members = {**listing.groups}, {**listing.commits}, {**listing.members}
+    for name, reader_found in found.items():
+        is_namesake = name in listing.groups or name in required
+        group_id = namesake_id(name, is_external=True, taken=taken) if is_namesake else name
+        groups[group_id] = GroupReading(
+            group_id,
+            GroupKind.EXTERNAL,
+            EXTERNAL_STATE,
+            problem=reader_found.problem,
+            namesake_of=name if is_namesake else None,
+        )
+        commits[group_id] = tuple(reader_found.commits.values())
+        members[group_id] = GroupMembers(frozenset(reader_found.topics))
+    return replace(listing, groups=groups, commits=commits, members=members)
+
+
+_ByTopic: TypeAlias = "Mapping[str, Sequence[Commit]] | Failure"
+
+
+def _by_topic(position: Position) -> _ByTopic:
+    if isinstance(position, Failure):
+        return position
+    commits: defaultdict[str, list[Commit]] = defaultdict(list)
+    for commit in position:
+        commits[commit.topic].append(commit)
+    return commits
+
+
+def _commits_on(topic: EnabledTopic, position: _ByTopic) -> Sequence[Commit]:
+    name = topic.reading.name
+    if isinstance(position, Failure):
+        return [Commit(name, partition, None) for partition in topic.partitions]
+    return position.get(name, ())
 
 
 def _sources_not_named(
-    topic: EnabledTopic, external: Mapping[ExternalReader, Position]
-) -> Iterator[tuple[ExternalReader, Position]]:
-    """Spark queries whose checkpoint names the topic, and whose name the topic's policy does not.
+    topics: Sequence[EnabledTopic], positions: Mapping[ExternalReader, _ByTopic]
+) -> Mapping[str, Sequence[ExternalReader]]:
+    """By topic, the Spark queries whose checkpoint names it, and whose name its policy does not.
 
     A checkpoint names what its query reads, and nothing else. Any other document may be about more
     than one reader, or about topics that are no longer read. No two queries have one name.
     """
-    named = {reader.name for reader in _readers_of(topic)}
-    for reader, position in external.items():
-        if reader.spark_checkpoint is None or reader.name in named or isinstance(position, Failure):
+    named = {topic.reading.name: {each.name for each in _readers_of(topic)} for topic in topics}
+    found: defaultdict[str, list[ExternalReader]] = defaultdict(list)
+    for reader, position in positions.items():
+        if reader.spark_checkpoint is None or isinstance(position, Failure):
             continue
-        here = tuple(each for each in position if each.topic == topic.reading.name)
-        if here:
-            yield reader, here
+        for name in position.keys() & named.keys():
+            if reader.name not in named[name]:
+                found[name].append(reader)
+    return found
 
 
 def unnamed_readers(
@@ -153,19 +222,23 @@ def unnamed_readers(
     """Sentences: which external reader's position names an enabled topic whose policy does not name
     the reader, and what follows."""
     found: set[str] = set()
+    positions = [(reader, _by_topic(position)) for reader, position in external.items()]
     for topic in topics:
         policy, name = topic.reading.policy, topic.reading.name
         if not isinstance(policy, TopicPolicy):
             continue
         named = {reader.name for reader in policy.external_readers}
-        for reader, position in external.items():
+        for reader, position in positions:
             if isinstance(position, Failure) or reader.name in named:
                 continue
-            if policy.excludes(reader.name) or all(each.topic != name for each in position):
+            if name not in position:
+                continue
+            is_query = reader.spark_checkpoint is not None
+            if not is_query and policy.excludes(reader.name):
                 continue
             follows = (
                 "it counts there all the same"
-                if reader.spark_checkpoint is not None
+                if is_query
                 else "what it has not read there can be deleted"
             )
             found.add(
@@ -178,37 +251,6 @@ def unnamed_readers(
 def _readers_of(topic: EnabledTopic) -> tuple[ExternalReader, ...]:
     policy = topic.reading.policy
     return policy.external_readers if isinstance(policy, TopicPolicy) else ()
-
-
-def _with_reader(
-    listing: GroupListing,
-    name: str,
-    namesake: str | None,
-    topic: EnabledTopic,
-    position: Position,
-) -> GroupListing:
-    """``namesake``: the reader's id, if a group has its name."""
-    group_id = namesake or name
-    group = listing.groups.get(group_id) or GroupReading(
-        group_id, GroupKind.EXTERNAL, EXTERNAL_STATE, namesake_of=name if namesake else None
-    )
-    if isinstance(position, Failure):
-        group = replace(group, problem=position)
-    commits = {(each.topic, each.partition): each for each in listing.commits.get(group_id, ())}
-    on_topic = (
-        [Commit(topic.reading.name, partition, None) for partition in topic.partitions]
-        if isinstance(position, Failure)
-        else [commit for commit in position if commit.topic == topic.reading.name]
-    )
-    commits |= {(commit.topic, commit.partition): commit for commit in on_topic}
-    members = listing.members.get(group_id, GroupMembers(frozenset(), ()))
-    members = replace(members, topics=members.topics | {topic.reading.name})
-    return replace(
-        listing,
-        groups={**listing.groups, group_id: group},
-        commits={**listing.commits, group_id: tuple(commits.values())},
-        members={**listing.members, group_id: members},
-    )
 
 
 def commit_rows(

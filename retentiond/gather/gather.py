@@ -13,7 +13,7 @@ from retentiond.background import at_once
 from retentiond.clock import earlier_time
 from retentiond.config import Config, ExternalReader
 from retentiond.errors import StateOfOtherCluster
-from retentiond.gather.assemble import assemble, external_readers
+from retentiond.gather.assemble import assemble, external_readers, required_groups
 from retentiond.gather.commits import CommitReader
 from retentiond.gather.external_reads import FOR_A_PLAN_S, FOR_THE_GUARD_S, start_reading
 from retentiond.gather.groups import (
@@ -104,6 +104,7 @@ def gather(
         offsets.readings(topics.enabled),
         replace(listing, problems=listing.problems + clock.problems),
         external=external,
+        required_elsewhere=_required_groups(config),
     )
     existing = topics.listed | {each.reading.name for each in topics.enabled}
     snapshot = replace(
@@ -177,6 +178,7 @@ def gather_again(
         offsets.readings(topics, first),
         listing,
         external=external,
+        required_elsewhere=_required_groups(config),
     )
     snapshot = replace(
         snapshot,
@@ -195,6 +197,10 @@ def _spark_queries(config: Config) -> frozenset[ExternalReader]:
         for reader in each.policy.external_readers
         if reader.spark_checkpoint is not None
     )
+
+
+def _required_groups(config: Config) -> frozenset[str]:
+    return required_groups(each.policy for each in config.entries if each.policy.enabled)
 
 
 def refuse_another_cluster(known: str | None, cluster_id: str, state_dir: Path) -> None:

@@ -124,8 +124,8 @@ def _with_vanished(snapshot: Snapshot, kinds: Mapping[ReaderName, GroupKind]) ->
     All groups are sorted by name again, so positions change: a gather knows nothing of the memory,
     and of groups that bind alike Spark takes the smallest position for the first by name.
 
-    A group and an external reader of the same name are two readers. If the other one has the name
-    as its id, the vanished one goes by `namesake_id`.
+    A group and an external reader of the same name are two readers. If the other one, be it listed
+    or only required, has the name as its id, the vanished one goes by `namesake_id`.
     """
     readings = {group.group_id: group for group in snapshot.groups}
     listed = {(each.name, each.is_external) for each in snapshot.groups if each.state != ABSENT}
@@ -133,9 +133,8 @@ def _with_vanished(snapshot: Snapshot, kinds: Mapping[ReaderName, GroupKind]) ->
     vanished: dict[str, GroupReading] = {}
     for reader in sorted(kinds.keys() - listed):
         name, is_external = reader
-        has_own_name = name not in vanished and (
-            name not in readings or readings[name].state == ABSENT
-        )
+        is_only_required = name in readings and readings[name].state == ABSENT and not is_external
+        has_own_name = name not in vanished and (name not in readings or is_only_required)
         group_id = (
             name
             if has_own_name

@@ -119,7 +119,7 @@ def _has_seen_all_commits(snapshot: Snapshot, topic: int) -> bool:
     here = commits.filter(pc.is_in(commits["partition_id"], pa.array(partitions, pa.int32())))
     unreadable = {*here["group_id"].to_pylist()}
     unreadable |= {at for at, group in enumerate(snapshot.groups) if group.failure is not None}
-    return all(reading.policy.excludes(snapshot.groups[at].name) for at in unreadable)
+    return all(snapshot.groups[at].is_excluded_by(reading.policy) for at in unreadable)
 
 
 def readers_by_topic(snapshot: Snapshot) -> dict[int, tuple[str, ...]]:

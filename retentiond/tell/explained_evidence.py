@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from retentiond.act.evidence import Evidence
 from retentiond.act.rule import candidates, counting
-from retentiond.config import TopicPolicy
 from retentiond.disks.predictions import is_tiered
 from retentiond.errors import KafkaUnavailable, UsageError
 from retentiond.formatting import DAY_MS, HOUR_MS, MINUTE_MS
@@ -162,7 +161,6 @@ def topic_readers(snapshot: Snapshot, remembered: Remembered, topic: str) -> Top
 
 def _traces(snapshot: Snapshot, evidence: Evidence, topic: str) -> dict[str, str]:
     """The strongest trace of each group."""
-    policy = evidence.topics[topic].policy
 
     def groups_on_topic(readers: Iterable[GroupTopic]) -> Iterable[str]:
         return (
@@ -173,9 +171,7 @@ def _traces(snapshot: Snapshot, evidence: Evidence, topic: str) -> dict[str, str
 
     return {
         **dict.fromkeys(evidence.unreadable, UNREADABLE),
-        **dict.fromkeys(
-            policy.required_groups if isinstance(policy, TopicPolicy) else (), REQUIRED
-        ),
+        **dict.fromkeys(evidence.required_by(evidence.topics[topic].policy), REQUIRED),
         **dict.fromkeys(groups_on_topic(snapshot.remembered_readers), SEEN),
         **dict.fromkeys(groups_on_topic(snapshot.readers), SUBSCRIBED),
         **{group: REMEMBERED for at in evidence.partitions for group in evidence.remembered(at)},

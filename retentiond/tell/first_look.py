@@ -86,7 +86,8 @@ class FirstLook:
     groups that the `defaults` of that configuration require on every topic; ``pressure_ms``: their
     pressure retention. ``is_dry``: whether that configuration deletes nothing. ``idle``: groups
     that have no live member and were not seen to move within a day. ``forced_retention_ms``: by
-    topic, where it is limited."""
+    topic, where it is limited. ``external``: readers that policies of other topics name; one that
+    a topic's own policy does not name can't be required there."""
 
     report: CycleReport
     retention_ms: int
@@ -98,6 +99,7 @@ class FirstLook:
     is_dry: bool = True
     idle: frozenset[str] = frozenset()
     forced_retention_ms: Mapping[str, int] = field(default_factory=dict)
+    external: frozenset[str] = frozenset()
 
     @property
     def topics(self) -> tuple[TopicAnswer, ...]:
@@ -119,7 +121,8 @@ class FirstLook:
     def required_groups(self, topic: TopicAnswer) -> list[str]:
         """The groups that ``--write-config`` requires: those of the `defaults`, and those that read
         the topic and are in use. A configuration doesn't take every id."""
-        groups = self.required.union(self.groups_of(topic)) - self.unrequired(topic)
+        readers = {*self.groups_of(topic)} - self.external
+        groups = self.required.union(readers) - self.unrequired(topic)
         return sorted(each for each in groups if can_name_a_reader(each))
 
     def unrequired(self, topic: TopicAnswer) -> set[str]:

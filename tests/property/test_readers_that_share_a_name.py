@@ -34,6 +34,16 @@ END = 100
 TOPICS = ("clicks", "orders")
 PARTITIONS = [TopicPartition(topic, number) for topic in TOPICS for number in (0, 1)]
 NAME = "lake"
+RULES: tuple[dict[str, Any], ...] = (
+    {},
+    {"required": [NAME]},
+    {"only": [NAME]},
+    {"only": [NAME], "required": [NAME]},
+    {"only": ["steady"]},
+    {"exclude": [NAME]},
+    {"min": 2},
+)
+"""What policies say of names and numbers."""
 
 
 class Reader:
@@ -67,7 +77,8 @@ class Life:
         self.random = random
         self.group, self.external = Reader(), Reader()
         self.named: frozenset[str] = frozenset()  # the topics whose policy names the external one
-        self.is_query = random.random() < 0.3
+        self.is_query = random.random() < 0.5
+        self.rules = {topic: random.choice(RULES) for topic in TOPICS}
         self.kafka = FakeCluster(brokers=3, offsets_partitions=4)
         for topic in TOPICS:
             self.kafka.create_topic(topic, 2)
@@ -173,11 +184,21 @@ class Life:
         return config(
             *(
                 entry(
-                    topic, minutes=0, groups={"external": [reader] if topic in self.named else []}
+                    topic,
+                    minutes=0,
+                    groups={
+                        "external": [reader] if topic in self.named else [],
+                        **self.rules_of(topic),
+                    },
                 )
                 for topic in TOPICS
             )
         )
+
+    def rules_of(self, topic: str) -> dict[str, Any]:
+        """A policy can't name a reader and leave it out."""
+        rules = self.rules[topic]
+        return {} if topic in self.named and leaves_out(rules, NAME) else rules
 
     def show(self) -> None:
         """A query counts on all that its checkpoint names, wherever it is named itself."""
@@ -198,8 +219,29 @@ class Life:
     def judge(self, rows: Iterable[PlanRow]) -> None:
         for row in rows:
             assert row.cutoff is not None
+            rules = self.rules_of(row.topic)
             for who, reader in (("group", self.group), ("external reader", self.external)):
+                if who == "group" and leaves_out(rules, NAME):
+                    continue  # who leaves out a name speaks of groups, and of his own readers
                 assert reader.spares(row.topic_partition, row.cutoff), (who, row, vars(reader))
+            self.judge_names(row, rules)
+
+    def judge_names(self, row: PlanRow, rules: dict[str, Any]) -> None:
+        """Nobody stands for a name, or for one of a number, whom only another policy names."""
+        is_own = row.topic in self.named
+        meant = [self.external] if is_own else [self.group]
+        if NAME in rules.get("required", ()):
+            assert any(row.topic_partition in reader.shown for reader in meant), (row, rules)
+        standing = [
+            not leaves_out(rules, "steady"),
+            row.topic in self.group.known and not leaves_out(rules, NAME),
+            is_own,
+        ]
+        assert sum(standing) >= rules.get("min", 1), (row, rules)
+
+
+def leaves_out(rules: dict[str, Any], name: str) -> bool:
+    return name in rules.get("exclude", ()) or name not in rules.get("only", [name])
 
 
 @pytest.mark.parametrize("first_seed", range(0, LIVES, AT_ONCE))

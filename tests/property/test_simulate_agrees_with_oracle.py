@@ -283,8 +283,9 @@ def for_oracle(tried: Tried, in_force: TopicPolicy | None) -> past_oracle.Tried:
     if not isinstance(tried, TopicPolicy):
         return past_oracle.Tried(None)
 
-    def counts(group: str) -> bool:
-        return not tried.excludes(group) or bool(in_force and not in_force.excludes(group))
+    def counts(group: str, is_external: bool) -> bool:
+        policies = [tried, in_force] if in_force else [tried]
+        return any(not leaves_out(each, group, is_external) for each in policies)
 
     external = set(tried.external_readers)
     known = set(in_force.external_readers) if in_force else set()
@@ -322,14 +323,21 @@ def for_oracle(tried: Tried, in_force: TopicPolicy | None) -> past_oracle.Tried:
         tried.min_groups,
         counts,
         past_oracle.Others(
-            counts=lambda group: not tried.excludes(group),
+            counts=lambda group, is_external: not leaves_out(tried, group, is_external),
             was_counted=lambda group: bool(in_force and not in_force.excludes(group)),
             required=tried.required_groups,
             waits_longer=waits_longer,
             dropped=dropped,
+            own={each.name for each in tried.external_readers},
         ),
         tried.assumes_visible_groups,
     )
+
+
+def leaves_out(policy: TopicPolicy, group: str, is_external: bool) -> bool:
+    """No policy leaves out an external reader that another one names."""
+    own = {each.name for each in policy.external_readers}
+    return (group in own or not is_external) and policy.excludes(group)
 
 
 def batches(count: int) -> list[Batch]:

@@ -11,7 +11,13 @@ from dataclasses import dataclass, field
 
 from retentiond.config import NoPolicy, PolicyUnreadable, TopicPolicy
 from retentiond.model import GroupKind, PlanRow, Reason, Verdict
-from retentiond.snapshot import VANISHED, PartitionReading, Snapshot, TopicReading
+from retentiond.snapshot import (
+    VANISHED,
+    GroupReading,
+    PartitionReading,
+    Snapshot,
+    TopicReading,
+)
 
 REASONS = (
     Reason.POLICY_CONFLICT,
@@ -50,6 +56,7 @@ class TopicFacts:
     missing: list[str] = field(default_factory=list)  # required, and never seen to commit
     gone: list[str] = field(default_factory=list)  # seen by earlier cycles, and not listed now
     restoring: list[str] = field(default_factory=list)  # whose changelog it is, sorted by name
+    foreign: list[str] = field(default_factory=list)  # external readers that other policies name
 
 
 @dataclass
@@ -119,12 +126,22 @@ def topic_facts(
     gone = {group.group_id for group in snapshot.groups if group.state == VANISHED}
     failed = {group.group_id for group in snapshot.groups if group.failure is not None}
     required = set()
+    own = set()
     if not isinstance(reading.policy, NoPolicy):  # a conflict requires and excludes nobody
-        required = set(reading.policy.required_groups)
+        own = {each.name for each in reading.policy.external_readers}
+        for name in reading.policy.required_groups:
+            required |= {
+                group.group_id
+                for group in snapshot.groups
+                if group.name == name and (group.kind is GroupKind.EXTERNAL) == (name in own)
+            }
+    by_id = {group.group_id: group for group in snapshot.groups}
     for group in sorted(committed | readers | failed | required):
-        if excludes(reading, group):
+        if excludes(reading, by_id[group]):
             continue
         facts.relevant.append(group)
+        if by_id[group].kind is GroupKind.EXTERNAL and by_id[group].name not in own:
+            facts.foreign.append(group)
         if group in failed:
             facts.failed.append(group)
         if group in required and group not in committed:
@@ -134,7 +151,7 @@ def topic_facts(
     restoring = {
         snapshot.groups[each.group].group_id for each in snapshot.changelogs if each.topic == number
     }
-    facts.restoring = sorted(group for group in restoring if not excludes(reading, group))
+    facts.restoring = sorted(group for group in restoring if not excludes(reading, by_id[group]))
     return facts
 
 
@@ -158,10 +175,14 @@ def groups_with_replaced_records(snapshot: Snapshot, number: int) -> set[str]:
     return found
 
 
-def excludes(topic: TopicReading, group: str) -> bool:
-    if isinstance(topic.policy, NoPolicy):
+def excludes(topic: TopicReading, group: GroupReading) -> bool:
+    """Nobody leaves out a reader that somebody else has named."""
+    policy = topic.policy
+    if isinstance(policy, NoPolicy):
         return False
-    return not counts(topic.policy, group)
+    own = {each.name for each in policy.external_readers}
+    is_foreign = group.kind is GroupKind.EXTERNAL and group.name not in own
+    return not is_foreign and not counts(policy, group.name)
 
 
 def counts(policy: TopicPolicy, group: str) -> bool:
@@ -282,7 +303,7 @@ def group_hold(
         return Decision(Reason.REQUIRED_GROUP_MISSING, topic.missing[0])
     if not topic.relevant:
         return Decision(Reason.NO_GROUP)
-    if len(topic.relevant) < policy.min_groups:
+    if len(topic.relevant) - len(topic.foreign) < policy.min_groups:
         return Decision(Reason.TOO_FEW_GROUPS)
     for group in topic.relevant:
         if group not in facts.commits:

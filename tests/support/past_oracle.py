@@ -87,24 +87,27 @@ class TopicResult:
 class Others:
     """A policy under which other groups count than in the record: ``counts``, less those that the
     policy of then has excluded where they are of Kafka Streams (``was_counted``), because nobody
-    has looked at what they restore; and less the external readers that are ``dropped``."""
+    has looked at what they restore; and less the external readers that are ``dropped``. ``own``:
+    the external readers that it names; others stand for no name and no number."""
 
-    counts: Callable[[str], bool]
+    counts: Callable[[str, bool], bool]
     was_counted: Callable[[str], bool]
     required: Sequence[str] = ()
     waits_longer: bool = False
     dropped: Collection[str] = ()
+    own: Collection[str] = ()
 
 
 @dataclass
 class Tried:
-    """The policy of one topic. ``counts``: whether it is a loss if the group misses something;
+    """The policy of one topic. ``counts``: whether it is a loss if the group misses something, or
+    the external reader of that name;
     ``others``: None where the same groups count as in the record; ``assumes_visible``: groups that
     are hidden do not matter to the topic."""
 
     retention_ms: int | None
     min_groups: int = 1
-    counts: Callable[[str], bool] = lambda group: True
+    counts: Callable[[str, bool], bool] = lambda group, is_external: True
     others: Others | None = None
     assumes_visible: bool = False
 
@@ -341,6 +344,7 @@ class Log:
 
     def missed(self) -> list[Loss]:
         below: dict[str, list[tuple[int, Loss]]] = defaultdict(list)
+        kinds = kinds_of(self.cluster)
         for at, place, kafkas in self.told:
             start = self.starts[at]
             assert start is not None
@@ -348,7 +352,7 @@ class Log:
                 self.cluster, at, self.topic, self.partition
             ).items():
                 records = start - max(committed, kafkas)
-                if self.tried.counts(group) and records > 0:
+                if self.tried.counts(group, "external" in kinds[group]) and records > 0:
                     loss = Loss(group, self.partition, at, committed, start, records)
                     below[group].append((place, loss))
         return [worst for each in below.values() for worst in _worst_of_runs(each)]
@@ -400,13 +404,14 @@ def consumed_by(log: Log, others: Others, at: int) -> list[int]:
     since = max((each for each in range(at + 1) if entries[each].is_whole), default=None)
     if since is None or any(each.left_out for each in entries[since + 1 : at + 1]):
         return []
-    kinds: dict[str, set[str]] = defaultdict(set)
-    for row in rows_until(log.cluster, "group"):
-        kinds[row["group"]].add(row["group_kind"])
+    kinds = kinds_of(log.cluster)
 
     def counts(group: str) -> bool:
         is_dropped = group in others.dropped and kinds[group] == {"external"}
-        return others.counts(group) and not is_dropped
+        return others.counts(group, "external" in kinds[group]) and not is_dropped
+
+    def is_foreign(group: str) -> bool:
+        return "external" in kinds[group] and group not in others.own
 
     states = {row["group"]: row for row in rows_until(log.cluster, "group", since, at)}
     is_unreadable = any(
@@ -416,7 +421,8 @@ def consumed_by(log: Log, others: Others, at: int) -> list[int]:
     commits = [row for row in rows_until(log.cluster, "commit", since, at) if is_on(log, row)]
     traced = traces(log, 0 if others.waits_longer else since, at)
     counted = {group for group in traced.union(others.required) if counts(group)}
-    if is_unreadable or len(counted) < log.tried.min_groups:
+    own = {group for group in counted if not is_foreign(group)}
+    if is_unreadable or len(own) < log.tried.min_groups or not own.issuperset(others.required):
         return []
     if any("streams" in kinds[group] and not others.was_counted(group) for group in counted):
         return []
@@ -424,6 +430,13 @@ def consumed_by(log: Log, others: Others, at: int) -> list[int]:
     if any(group not in here or here[group]["state"] != "read" for group in counted):
         return []
     return [here[group]["committed_offset"] for group in counted]
+
+
+def kinds_of(cluster: PastCluster) -> dict[str, set[str]]:
+    kinds: dict[str, set[str]] = defaultdict(set)
+    for row in rows_until(cluster, "group"):
+        kinds[row["group"]].add(row["group_kind"])
+    return kinds
 
 
 def traces(log: Log, since: int, at: int) -> set[str]:

@@ -14,10 +14,10 @@ from dataclasses import replace
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from retentiond.config import PolicyConflict, PolicyUnreadable, TopicPolicy
+from retentiond.config import ExternalReader, PolicyConflict, PolicyUnreadable, TopicPolicy
 from retentiond.config.pattern import Pattern
 from retentiond.model import Failure, GroupKind, TopicPartition
-from retentiond.snapshot import VANISHED, GroupReading, TopicReading
+from retentiond.snapshot import VANISHED, GroupReading, TopicReading, namesake_id
 from tests.support.builders.guard_readings import Commits, Reading, group, partition, topic
 
 GROUPS = ("B", "a", "a-b", "ab", "é")  # in the order of their code points, which is no dictionary's
@@ -26,6 +26,11 @@ LOST = Failure("TIMED_OUT", "no answer")
 HIDDEN = ("DESCRIBE on the cluster is denied",)
 UNREADABLE = PolicyUnreadable("policies.d/c.yaml", "policies.d/c.yaml: line 2", "search")
 CONFLICT = PolicyConflict(("topics[0]", "policies.d/b.yaml: topics[1]"), "payments")
+
+EXTERNAL_READERS = {
+    name: ExternalReader.model_validate({"name": name, "offsets": f"/positions/{name}.json"})
+    for name in ("a", "B")
+}
 
 offsets = st.integers(0, 5)
 high_offsets = st.integers(3, 6)
@@ -63,6 +68,7 @@ policies = st.builds(
         [()] * 8 + [(Pattern("a.*"),), (Pattern("B"), Pattern("é|ab")), (Pattern(".+"),)]
     ),
     min_groups=st.sampled_from([1, 1, 1, 2, 1, 3]),
+    external_readers=st.sampled_from([()] * 5 + [(each,) for each in EXTERNAL_READERS.values()]),
     allow_compacted=st.booleans(),
     assumes_visible_groups=st.booleans(),
     owner=st.sampled_from([None, "payments"]),
@@ -98,7 +104,11 @@ def worlds(draw: st.DrawFn) -> Reading:  # noqa: PLR0912 - one branch for each t
         world.groups[name] = replace(
             group(name),
             state=draw(st.sampled_from(["Stable", "Empty"])),
-            kind=draw(st.sampled_from([GroupKind.CLASSIC, GroupKind.CLASSIC, GroupKind.SHARE])),
+            kind=draw(
+                st.sampled_from(
+                    [*[GroupKind.CLASSIC] * 4, *[GroupKind.SHARE] * 2, GroupKind.EXTERNAL]
+                )
+            ),
         )
         for at in world.partitions:
             if not (gaps and draw(seldom(3))):
@@ -173,12 +183,28 @@ def with_everybody_named(world: Reading) -> Reading:
     for name in seen - world.groups.keys():
         world.groups[name] = GroupReading(name, GroupKind.CLASSIC, VANISHED)
     named = {name for name, _ in (*world.commits, *world.remembered, *world.readers)}
-    for each in world.topics.values():
-        if isinstance(each.policy, TopicPolicy):
-            named.update(each.policy.required_groups)
     for name in named - world.groups.keys():
         world.groups[name] = GroupReading(name, GroupKind.UNKNOWN, "Absent")
+    for each in world.topics.values():
+        if isinstance(each.policy, TopicPolicy):
+            own = {reader.name for reader in each.policy.external_readers}
+            for name in each.policy.required_groups:
+                add_required(world, name, is_external=name in own)
     return world
+
+
+def add_required(world: Reading, name: str, *, is_external: bool) -> None:
+    """As a reading does, which gives the second reader of a name another id."""
+    known = {(each.name, each.is_external) for each in world.groups.values()}
+    if (name, is_external) not in known:
+        kind, state = (
+            (GroupKind.EXTERNAL, "External") if is_external else (GroupKind.UNKNOWN, "Absent")
+        )
+        is_taken = name in world.groups
+        group_id = namesake_id(name, is_external=is_external) if is_taken else name
+        world.groups[group_id] = GroupReading(
+            group_id, kind, state, namesake_of=name if is_taken else None
+        )
 
 
 @st.composite
@@ -235,7 +261,11 @@ def together(worlds: list[Reading]) -> Reading:
                 policy = moved(policy, mine, others)
             merged.topics[mine + topic_name] = replace(each, name=mine + topic_name, policy=policy)
         for group_id, reading in world.groups.items():
-            merged.groups[mine + group_id] = replace(reading, group_id=mine + group_id)
+            merged.groups[mine + group_id] = replace(
+                reading,
+                group_id=mine + group_id,
+                namesake_of=reading.namesake_of and mine + reading.namesake_of,
+            )
         for at, offsets_of in world.partitions.items():
             merged.partitions[at._replace(topic=mine + at.topic)] = offsets_of
         merged.commits |= moved_commits(world.commits, mine)
@@ -288,6 +318,9 @@ def moved(policy: TopicPolicy, mine: str, others: Pattern) -> TopicPolicy:
         required_groups=tuple(mine + name for name in policy.required_groups),
         excluded=(*own(policy.excluded), others),
         only=tuple(own(policy.only)),
+        external_readers=tuple(
+            each.model_copy(update={"name": mine + each.name}) for each in policy.external_readers
+        ),
     )
 
 

@@ -156,6 +156,7 @@ def judged(
 
 CAUSES_UNNAMED = (
     "nullif(groups, 0) AS groups",
+    "nullif(groups, 0) AS own_groups",  # if they were too few, the record has the hold
     "min_committed_offset AS min_offset",
     "IF(min_committed_offset IS NULL, -1, groups) AS readable_commits",
     "min_committed_offset AS lowest_commit",
@@ -164,6 +165,7 @@ CAUSES_UNNAMED = (
 
 CAUSES_COUNTED = (
     "counted_groups AS groups",
+    "own_groups",
     "min_offset",
     "readable_commits",
     "IF(coalesce(counted_groups, 0) > coalesce(commits, 0), 0, NULL) AS silent_group_id",

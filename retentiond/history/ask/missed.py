@@ -14,9 +14,10 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from retentiond.history.ask.question import TopicQuestion
-from retentiond.history.ask.readers import in_force
+from retentiond.history.ask.readers import in_force, kinds_by_name
 from retentiond.history.ask.replay import PARTITION_MASK, Replay
 from retentiond.history.schema import RowKind
+from retentiond.model import GroupKind
 
 MOMENTS_PER_BUCKET = 16
 """Moments are joined to the spans of commits in buckets of so many moments."""
@@ -190,11 +191,12 @@ def _without_uncounted(
     if not any(question.policy and not question.policy.counts_everybody for question in asked):
         return commits
     groups = commits.select("group").distinct().toArrow()["group"].to_pylist()
+    kinds = kinds_by_name(replay.past)
     uncounted = [
         (question.topic, group)
         for question in asked
         for group in groups
-        if not question.counts(group)
+        if not question.counts(group, was_external=GroupKind.EXTERNAL.value in kinds.get(group, ()))
     ]
     if not uncounted:
         return commits

@@ -88,11 +88,13 @@ class TopicQuestion:
             reader.name == name and _position(reader) not in self._external for reader in readers
         )
 
-    def counts(self, group: str) -> bool:
+    def counts(self, group: str, *, was_external: bool = False) -> bool:
         """Whether one of the policies lets the group count. Records that such a group misses are a
-        loss."""
+        loss. ``was_external``: whether an external reader had that name."""
         policies = [policy for policy in (self.policy, self.in_force) if policy]
-        return not policies or not all(policy.excludes(group) for policy in policies)
+        return not policies or not all(
+            policy.excludes(group, is_external=was_external) for policy in policies
+        )
 
     def excludes(self, group: str) -> bool:
         return self.policy is not None and self.policy.excludes(group)

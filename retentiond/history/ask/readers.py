@@ -21,7 +21,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from retentiond.decide.groups import groups_by_topic
+from retentiond.decide.groups import KINDS, groups_by_topic
 from retentiond.decide.rule import commits_by_partition
 from retentiond.history.ask.past import Past
 from retentiond.history.ask.question import TopicQuestion
@@ -30,6 +30,7 @@ from retentiond.history.entries import day_of
 from retentiond.history.schema import CommitState, RowKind
 from retentiond.history.table import quoted
 from retentiond.model import GroupKind
+from retentiond.snapshot import namesake_id
 
 
 class Trace(NamedTuple):
@@ -42,6 +43,7 @@ class Trace(NamedTuple):
     committed: bool = False
     required: bool = False
     failed: bool = False
+    foreign: bool = False  # an external reader that the topic's tried policy does not name
 
 
 class MomentRange(NamedTuple):
@@ -62,7 +64,7 @@ class RecordedReaders:
     def traces(self) -> list[Trace]:
         last = len(self.past.timeline.moments) - 1
         required = [
-            Trace(number, group, 0, last, required=True)
+            Trace(number, self._required_as(number, group), 0, last, required=True)
             for number, question in self.questions.items()
             if question.policy
             for group in question.policy.required_groups
@@ -88,7 +90,22 @@ class RecordedReaders:
     def _counts(self, number: int, group: str) -> bool:
         question = self.questions[number]
         is_external = self._kinds.get(group) == {GroupKind.EXTERNAL.value}
-        return not question.excludes(group) and not (is_external and question.drops(group))
+        if is_external and question.drops(group):
+            return False
+        return self._is_foreign(number, group) or not question.excludes(group)
+
+    def _is_foreign(self, number: int, group: str) -> bool:
+        """Whether it is an external reader that another policy names, or was one at a time: then it
+        counts by its offset, and stands for no name and no number."""
+        policy = self.questions[number].policy
+        was_external = GroupKind.EXTERNAL.value in self._kinds.get(group, ())
+        return was_external and not (policy and policy.names_external(group))
+
+    def _required_as(self, number: int, group: str) -> str:
+        """The required group, as another than the reader that only has its name."""
+        if self._is_foreign(number, group):
+            return namesake_id(group, is_external=False)
+        return group
 
     @property
     def _seen(self) -> Iterator[Trace]:
@@ -102,7 +119,8 @@ class RecordedReaders:
                 len(self._ends) if self.questions[number].waits_longer else self._ends[first]
             ) - 1
             unknown = self._may_restore(number, group)
-            yield Trace(number, group, first, last, committed=True, failed=unknown)
+            foreign = self._is_foreign(number, group)
+            yield Trace(number, group, first, last, committed=True, failed=unknown, foreign=foreign)
 
     @cached_property
     def _ends(self) -> Sequence[int]:
@@ -143,13 +161,7 @@ class RecordedReaders:
 
     @cached_property
     def _kinds(self) -> Mapping[str, set[str]]:
-        kinds: defaultdict[str, set[str]] = defaultdict(set)
-        for row in self.past.query(
-            'SELECT DISTINCT "group", group_kind FROM history '
-            f"WHERE kind = {quoted(RowKind.GROUP.value)} AND {{within}}"
-        ).to_pylist():
-            kinds[row["group"]].add(row["group_kind"])
-        return kinds
+        return kinds_by_name(self.past)
 
     @property
     def _unreadable(self) -> list[tuple[str, MomentRange]]:
@@ -192,6 +204,17 @@ class RecordedReaders:
             yield MomentRange(numbers[0], numbers[-1])
 
 
+def kinds_by_name(past: Past) -> Mapping[str, set[str]]:
+    """All kinds that the readers of a name had."""
+    kinds: defaultdict[str, set[str]] = defaultdict(set)
+    for row in past.query(
+        'SELECT DISTINCT "group", group_kind FROM history '
+        f"WHERE kind = {quoted(RowKind.GROUP.value)} AND {{within}}"
+    ).to_pylist():
+        kinds[row["group"]].add(row["group_kind"])
+    return kinds
+
+
 NUMBERED_TRACES = pa.schema(
     {
         "topic": pa.int64(),
@@ -201,6 +224,7 @@ NUMBERED_TRACES = pa.schema(
         "committed": pa.bool_(),
         "required": pa.bool_(),
         "failed": pa.bool_(),
+        "foreign": pa.bool_(),
     }
 )
 """`Trace` with numbers for groups."""
@@ -215,8 +239,9 @@ def counted(recorded: DataFrame, readers: RecordedReaders) -> DataFrame:
     """``recorded`` with the groups that count under the tried policies, and with their commits.
 
     ``recorded`` has topic, partition and moment; same grain. Columns: its own; counted_groups?:
-    long, failed_group_id?, missing_group_id? of `groups_by_topic`; commits?, readable_commits?:
-    long, min_offset?, max_offset?: long, unreadable_group_id?: int of `commits_by_partition`.
+    long, own_groups?: long, failed_group_id?, missing_group_id? of `groups_by_topic`; commits?,
+    readable_commits?: long, min_offset?, max_offset?: long, unreadable_group_id?: int of
+    `commits_by_partition`.
     """
     session = recorded.sparkSession
     ids = {group: group_id for group_id, group in enumerate(readers.groups)}
@@ -241,8 +266,7 @@ def counted(recorded: DataFrame, readers: RecordedReaders) -> DataFrame:
 
 
 def _relevant(session: SparkSession, readers: RecordedReaders, ids: Mapping[str, int]) -> DataFrame:
-    """The groups that count. Grain: topic, moment, group_id. Columns: the grain; committed,
-    required, failed: boolean."""
+    """The groups that count. Grain: topic, moment, group_id. Columns: the grain and `KINDS`."""
     numbered = ((trace.topic, ids[trace.group], *trace[2:]) for trace in readers.traces)
     return (
         session.createDataFrame(table_of(numbered, NUMBERED_TRACES))
@@ -250,15 +274,11 @@ def _relevant(session: SparkSession, readers: RecordedReaders, ids: Mapping[str,
         .selectExpr(
             "topic",
             "group AS group_id",
-            "committed",
-            "required",
-            "failed",
+            *KINDS,
             "explode(sequence(first, last)) AS moment",
         )
         .groupBy("topic", "moment", "group_id")
-        .agg(
-            *(F.expr(f"bool_or({flag}) AS {flag}") for flag in ("committed", "required", "failed"))
-        )
+        .agg(*(F.expr(f"bool_or({kind}) AS {kind}") for kind in KINDS))
     )
 
 

@@ -91,7 +91,10 @@ def _are_excluded(snapshot: Snapshot, readers: Readers, rows: Rows) -> Flags:
         if isinstance(reading.policy, TopicPolicy):
             topics_of[reading.policy].append(topic)
     for policy, topics in topics_of.items():
-        are = np.array([policy.excludes(name.group_id) for name in readers.names], np.bool_)
+        are = np.array(
+            [policy.excludes(name, is_external=external) for name, external in readers.names],
+            np.bool_,
+        )
         if are.any():
             is_excluded |= np.isin(rows.topics, topics) & are[readers.reader_of]
     return is_excluded

@@ -142,7 +142,7 @@ def check_readers(topics: Sequence[EnabledTopic], evidence: Evidence) -> Iterato
             committed = evidence.committed_on(name)
             held += [
                 (name, f"group {say_name(group)} is required, and has never committed on it")
-                for group in policy.required_groups
+                for group in evidence.required_by(policy)
                 if group not in committed
             ]
     yield from about_held(Level.WARNING, held)

@@ -196,7 +196,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
 def test_a_reader_that_shares_its_name_is_excluded_and_named_by_it() -> None:
     def readers(exclude: list[str]) -> list[str]:
         seen = snapshot(healthy_cluster(), policy(entry("orders", groups={"exclude": exclude})))
-        namesake = GroupReading("lake (external)", GroupKind.EXTERNAL, VANISHED, namesake_of="lake")
+        namesake = GroupReading("lake (group)", GroupKind.CLASSIC, VANISHED, namesake_of="lake")
         may_read = GroupTopic(len(seen.groups), 0)
         seen = replace(seen, groups=(*seen.groups, namesake), readers=seen.readers | {may_read})
         return sorted(_readers(seen)["orders"])

@@ -90,6 +90,7 @@ def test_every_decision_can_be_said_in_one_line(world: Reading) -> None:
             partition_id=snapshot.partitions.index(at),
             reason=row.reason,
             groups=row.groups,
+            own_groups=row.groups,
             min_committed_offset=row.min_committed_offset,
             cutoff=row.cutoff,
             binding_group_id=None,
