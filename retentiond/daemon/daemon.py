@@ -37,7 +37,7 @@ from retentiond.errors import (
 from retentiond.history.keeper import HistoryKeeper
 from retentiond.kafka.cluster import Observer
 from retentiond.kafka.settings.tls import certificate_expiry_s
-from retentiond.state.audit_file import log_bytes, oldest_entry_s
+from retentiond.state.audit_file import entry_bytes, log_bytes, oldest_entry_s
 from retentiond.state.operator_actions import read_pause
 from retentiond.state.state import State
 from retentiond.state.state_dir import usable_bytes
@@ -127,6 +127,7 @@ class Daemon:
         self._clock = ClockChanges(date, clock)
         figures.is_ready = lambda: self._status.unready() is None
         figures.audit_log_bytes = lambda: log_bytes(config.state_dir)
+        figures.audit_bytes = lambda: entry_bytes(config.state_dir)
         figures.audit_oldest_s = lambda: oldest_entry_s(config.state_dir)
         figures.certificate_expiry_s = lambda: certificate_expiry_s(self._engine.config.kafka)
         figures.state_dir_usable_bytes = lambda: usable_bytes(config.state_dir)

@@ -187,6 +187,28 @@ def log_bytes(state_dir: Path) -> int:
     return sizes
 
 
+def entry_bytes(state_dir: Path) -> int | None:
+    """What the log's entries take, as ``audit.max_bytes`` counts it: without the free room in its
+    file. None if there is no log, or it can't be read now."""
+    path = state_dir / AUDIT_NAME
+    if not path.exists():
+        return None
+    try:
+        with closing(connect(path, read_only=True)) as connection:
+            pages, free, page_bytes = page_counts(connection)
+    except sqlite3.Error:
+        return None
+    return (pages - free) * page_bytes
+
+
+def page_counts(connection: sqlite3.Connection) -> tuple[int, int, int]:
+    """How many pages the file has, how many of them are free, and the size of a page."""
+    ((pages,),) = connection.execute("PRAGMA page_count").fetchall()
+    ((free,),) = connection.execute("PRAGMA freelist_count").fetchall()
+    ((page_bytes,),) = connection.execute("PRAGMA page_size").fetchall()
+    return pages, free, page_bytes
+
+
 def oldest_entry_s(state_dir: Path) -> float | None:
     """When the oldest cycle in the log was planned, in epoch seconds; None if there is none, or
     none can be read now."""

@@ -21,6 +21,7 @@ from __future__ import annotations
 import sqlite3
 
 from retentiond.clock import Uptime, elapsed_ms
+from retentiond.state.audit_file import page_counts
 
 SMALL_LOG_BYTES = 64 * 1024 * 1024
 """A log up to this size keeps its free pages."""
@@ -80,7 +81,7 @@ def prune_step(
     ``keep_ms`` and ``max_bytes``: None is no limit."""
     at_ms = observed_ms(connection, now)
     old_ms = BEFORE_ALL_MS if keep_ms is None else at_ms - keep_ms
-    pages, free, page_bytes = _pages(connection)
+    pages, free, page_bytes = page_counts(connection)
     is_too_large = max_bytes is not None and (pages - free) * page_bytes > max_bytes
     until_ms, left, lists = at_ms if is_too_large else old_ms, STEP_ROWS, set[int]()
     for (cycle_id,) in connection.execute(_OLD_CYCLES, (until_ms, STEP_ROWS)).fetchall():
@@ -96,18 +97,10 @@ def prune_step(
     return left < STEP_ROWS or _give_pages_back(connection)
 
 
-def _pages(connection: sqlite3.Connection) -> tuple[int, int, int]:
-    """How many pages the file has, how many of them are free, and the size of a page."""
-    ((pages,),) = connection.execute("PRAGMA page_count").fetchall()
-    ((free,),) = connection.execute("PRAGMA freelist_count").fetchall()
-    ((page_bytes,),) = connection.execute("PRAGMA page_size").fetchall()
-    return pages, free, page_bytes
-
-
 def _give_pages_back(connection: sqlite3.Connection) -> bool:
     """Gives some free pages of a large log back to the disk. Returns whether that had an effect: a
     file that was restored from SQL keeps its free pages."""
-    pages, free, page_bytes = _pages(connection)
+    pages, free, page_bytes = page_counts(connection)
     if pages * page_bytes < SMALL_LOG_BYTES or free * 4 < pages:
         return False
     for _ in range(STEP_PAGES):  # Python's sqlite3 runs a pragma for one step, which is one page

@@ -27,6 +27,9 @@ class DaemonFigures:
     unreadable: Sequence[UnreadableFile] = ()
     is_ready: Callable[[], bool | None] = lambda: None
     audit_log_bytes: Callable[[], float | None] = lambda: None
+    audit_keep_s: float | None = None
+    audit_max_bytes: float | None = None
+    audit_bytes: Callable[[], float | None] = lambda: None
     audit_oldest_s: Callable[[], float | None] = lambda: None
     certificate_expiry_s: Callable[[], float | None] = lambda: None
     state_dir_usable_bytes: Callable[[], float | None] = lambda: None
@@ -141,6 +144,22 @@ DAEMON_METRICS: tuple[Definition[DaemonFigures], ...] = (
         "retentiond_audit_log_bytes",
         "Bytes of the audit log's files, free room for further entries included; 0 without files.",
         samples=single(lambda daemon: daemon.audit_log_bytes()),
+    ),
+    Definition(
+        "retentiond_audit_keep_seconds",
+        "How long entries of the audit log are to be kept (audit.keep); absent without a bound.",
+        samples=single(lambda daemon: daemon.audit_keep_s),
+    ),
+    Definition(
+        "retentiond_audit_max_bytes",
+        "How much the audit log's entries may take (audit.max_bytes); absent without a bound.",
+        samples=single(lambda daemon: daemon.audit_max_bytes),
+    ),
+    Definition(
+        "retentiond_audit_bytes",
+        "What the audit log's entries take, as audit.max_bytes counts it: without free room in its "
+        "file. Absent without a log, and if it can't be read.",
+        samples=single(lambda daemon: daemon.audit_bytes()),
     ),
     Definition(
         "retentiond_audit_oldest_entry_timestamp_seconds",

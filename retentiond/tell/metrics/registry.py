@@ -74,6 +74,9 @@ class Metrics(Collector):
         self.daemon.interval_s = config.schedule.interval_ms / 1000
         self.daemon.cluster_name = config.metrics.cluster or ""
         self.daemon.unreadable = config.unreadable
+        keep_ms = config.audit.keep_ms
+        self.daemon.audit_keep_s = None if keep_ms is None else keep_ms / 1000
+        self.daemon.audit_max_bytes = config.audit.max_bytes
         self._by_partition = config.metrics.partitions
         if not self._of_last_cycle:
             self.daemon.dry_run = config.dry_run

@@ -58,6 +58,7 @@ from retentiond.tools.doctor.groups import (
     check_unseen,
 )
 from retentiond.tools.doctor.host import (
+    check_audit,
     check_port,
     check_remembered,
     check_state_dir,
@@ -115,7 +116,7 @@ def examine(config: Config, settings: ClientSettings, now: Callable[[], int]) ->
     options = tool_options(config.kafka)
     with_commands = (
         replace(finding, sentence=with_address(finding.sentence, options))
-        for finding in (*findings, *examine_host(config))
+        for finding in (*findings, *examine_host(config, now()))
     )
     return Examination(cluster_id, tuple(with_commands))
 
@@ -169,13 +170,14 @@ def examine_cluster(seen: ExaminedCluster, config: Config) -> Iterator[Finding]:
     )
 
 
-def examine_host(config: Config) -> Iterator[Finding]:
+def examine_host(config: Config, now_ms: int) -> Iterator[Finding]:
     master, http = config.spark.master, config.http
     java = value_or_failure(java_version)
     yield from checked("Spark", lambda: check_spark(master, spark_version(), java))
     yield from checked("Java", lambda: check_java_options(master, os.environ))
     state_dir = value_or_failure(lambda: read_state_dir(config.state_dir))
     yield from checked("state_dir", lambda: check_state_dir(known(state_dir)))
+    yield from checked("audit log", lambda: check_audit(config.state_dir, config.audit, now_ms))
     holder = None if isinstance(state_dir, Failure) else state_dir.holder
     yield from checked("port", lambda: check_port(read_port(http.host, http.port), holder))
 

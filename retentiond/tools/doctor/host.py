@@ -12,9 +12,11 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from retentiond.config.config import AuditLog
 from retentiond.errors import StateError
-from retentiond.formatting import say_bytes
+from retentiond.formatting import say_about, say_bytes
 from retentiond.memory.remembered import Remembered
+from retentiond.state.audit_file import entry_bytes, oldest_entry_s
 from retentiond.state.operator_actions import Pause, read_pause
 from retentiond.state.state import check_stored, try_state
 from retentiond.state.state_dir import holder_of
@@ -116,6 +118,34 @@ def read_state_dir(path: Path) -> StateDir:
         holder=holder,
         refusal=refusal,
         pause=read_pause(path),
+    )
+
+
+LEAST_LOG_BYTES = 16 << 20
+LEAST_LOG_MS = 6 * 3_600_000
+"""A smaller or younger audit log says nothing about how it grows."""
+
+
+def check_audit(path: Path, wanted: AuditLog, now_ms: int) -> Iterator[Finding]:
+    """``audit.max_bytes`` is enough for ``audit.keep``, as far as the log's growth tells."""
+    size, oldest_s = entry_bytes(path), oldest_entry_s(path)
+    if size is None or oldest_s is None or wanted.max_bytes is None:
+        return
+    age_ms = now_ms - round(oldest_s * 1000)
+    if size < LEAST_LOG_BYTES or age_ms < LEAST_LOG_MS:
+        return
+    enough_ms = age_ms * wanted.max_bytes // size
+    room = f"audit.max_bytes ({say_bytes(wanted.max_bytes)}) is enough for about"
+    is_short = wanted.keep_ms is None or enough_ms < wanted.keep_ms
+    sentence = f"{room} {say_about(enough_ms)} of deletions as they were made here"
+    if not is_short:
+        yield ok("audit log", sentence)
+        return
+    promise = "for ever" if wanted.keep_ms is None else f"for {say_about(wanted.keep_ms)}"
+    yield warning(
+        "audit log",
+        f"{sentence}, and audit.keep promises to keep them {promise}",
+        "raise audit.max_bytes, or lower audit.keep to what you need",
     )
 
 

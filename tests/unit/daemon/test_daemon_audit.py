@@ -10,6 +10,7 @@ import pytest
 
 from retentiond.errors import KafkaUnavailable, StateError
 from retentiond.model import Outcome
+from retentiond.state.audit import Audit
 from retentiond.tell import logs
 from retentiond.tell.report import CycleReport
 from tests.support.builders.daemons import Bench, live, settings
@@ -62,6 +63,24 @@ def test_the_size_of_the_audit_log_is_a_metric(tmp_path: Path) -> None:
         assert "retentiond_audit_log_bytes 6.0" in bench.get("/metrics").text
 
     live(play, settings(tmp_path))
+
+
+@pytest.mark.parametrize("bounded", [True, False])
+def test_what_the_audit_log_promises_and_takes_are_metrics(tmp_path: Path, bounded: bool) -> None:
+    def shown(bench: Bench) -> dict[str, float]:
+        lines = (line.split(" ") for line in bench.get("/metrics").text.splitlines())
+        names = {f"retentiond_audit_{name}" for name in ("keep_seconds", "max_bytes", "bytes")}
+        return {line[0]: float(line[1]) for line in lines if line[0] in names}
+
+    def play(bench: Bench) -> None:
+        bounds = {"retentiond_audit_keep_seconds": 86_400.0, "retentiond_audit_max_bytes": 1e6}
+        assert shown(bench) == (bounds if bounded else {})
+        Audit.open(tmp_path).close()
+        taken = shown(bench).pop("retentiond_audit_bytes")
+        assert 0 < taken <= (tmp_path / "audit.db").stat().st_size
+
+    audit = {"keep": "1d", "max_bytes": 1_000_000} if bounded else {"keep": None, "max_bytes": None}
+    live(play, settings(tmp_path, audit=audit))
 
 
 @pytest.mark.parametrize("wanted", [True, False])

@@ -134,7 +134,7 @@ def full(metrics: Metrics, registry: CollectorRegistry) -> CollectorRegistry:
     daemon = metrics.daemon
     daemon.is_ready = lambda: True
     daemon.audit_log_bytes = daemon.state_dir_usable_bytes = lambda: 9
-    daemon.audit_oldest_s = daemon.certificate_expiry_s = lambda: 9
+    daemon.audit_bytes = daemon.audit_oldest_s = daemon.certificate_expiry_s = lambda: 9
     daemon.history = lambda: HistoryStatus(bytes=7, written_at=1.5, failures=2)
     daemon.dropped_log_lines = lambda: 3
     daemon.unreadable = [UnreadableFile.because_of(ConfigError("bad"), "pay.yaml", "payments")]

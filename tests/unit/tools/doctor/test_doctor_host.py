@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import socket
 import sqlite3
 from collections.abc import Callable
@@ -22,13 +23,14 @@ from retentiond.state.state_dir import state_lock
 from retentiond.tools.doctor.finding import Level
 from retentiond.tools.doctor.host import (
     PortState,
+    check_audit,
     check_port,
     check_remembered,
     check_state_dir,
     read_port,
     read_state_dir,
 )
-from tests.support.builders.examined_clusters import bad, only
+from tests.support.builders.examined_clusters import bad, config, only
 
 LOOPBACK = "127.0.0.1"
 
@@ -205,3 +207,32 @@ def test_remembered_groups_that_are_lost_are_a_problem(tmp_path: Path) -> None:
         Level.PROBLEM,
         "nothing is deleted: a file is missing",
     )
+
+
+@pytest.mark.parametrize(
+    ("keep", "size", "days", "level", "said"),
+    [
+        ("400d", 1 << 30, 3, Level.WARNING, r"enough for about 15 days .* for 400 days$"),
+        (None, 1 << 30, 3, Level.WARNING, r"enough for about 15 days .* for ever$"),
+        ("14d", 1 << 30, 3, Level.OK, r"enough for about 15 days of deletions"),
+        ("400d", 1 << 20, 3, None, ""),  # too small to tell
+        ("400d", 1 << 30, 0.1, None, ""),
+        ("400d", None, 3, None, ""),
+    ],
+)
+def test_how_long_the_audit_logs_size_is_enough_is_worked_out(  # noqa: PLR0917
+    monkeypatch: pytest.MonkeyPatch,
+    keep: str | None,
+    size: int | None,
+    days: float,
+    level: Level | None,
+    said: str,
+) -> None:
+    now_ms = 1_800_000_000_000
+    oldest_s = now_ms / 1000 - days * 86_400
+    monkeypatch.setattr("retentiond.tools.doctor.host.entry_bytes", lambda _path: size)
+    monkeypatch.setattr("retentiond.tools.doctor.host.oldest_entry_s", lambda _path: oldest_s)
+    wanted = config({"name": "orders"}, audit={"keep": keep}).audit
+    found = list(check_audit(Path("/nowhere"), wanted, now_ms))
+    assert [each.level for each in found] == ([] if level is None else [level])
+    assert all(re.search(said, each.sentence) for each in found)
