@@ -194,6 +194,8 @@ class Snapshot:
       ``topics``: those that it wants to read and that are not there yet; and, by the guard's
       reading, all others of the plan's that it reads or was found to have commits on.
     - ``commit_counts``: by group, how many commits it was found to have, on whatever topics.
+    - ``knows_external``: whether every policy file could be read: one that can't may name any
+      external reader, on any topic.
     - ``clock_skew_ms``: the host's clock less the cluster's; None if it does not tell its own.
 
     What earlier cycles saw, put in by `retentiond.memory.recall`:
@@ -221,6 +223,7 @@ class Snapshot:
     other_topics: Mapping[str, frozenset[str]] = field(default_factory=dict)
     commit_counts: Mapping[str, int] = field(default_factory=dict)
     clock_skew_ms: int | None = None
+    knows_external: bool = True
     absent_since_ms: Mapping[GroupTopic, int] = field(default_factory=dict)
     remembered_readers: frozenset[GroupTopic] = frozenset()
 

@@ -179,9 +179,10 @@ def _about_partition(
         case Reason.NO_GROUP:
             return "no group reads the topic, and readers that commit nothing can't be seen"
         case Reason.TOO_FEW_GROUPS:
-            groups = decided.own_groups or 0
+            every = decided.groups or 0
+            groups = every if decided.own_groups is None else decided.own_groups
             count = say_verb(groups, "counts", "count")
-            least = f"{policy.min_groups} must{say_foreign((decided.groups or 0) - groups)}"
+            least = f"{policy.min_groups} must{say_foreign(every - groups)}"
             return f"{say_many(groups, 'group')} {count}, and at least {least}"
         case Reason.OPEN_TRANSACTION:
             return f"a transaction is open since offset {at.last_stable_offset}"
@@ -213,8 +214,9 @@ class Decided(NamedTuple):
 
 
 def decided_rows(judged: pa.Table) -> Iterator[Decided]:
-    """Sorted by partition."""
-    selected = judged.select(Decided._fields).sort_by("partition_id")
+    """Sorted by partition. Without ``own_groups`` in the table, all groups are the policy's own."""
+    names = [name for name in Decided._fields if name in judged.column_names]
+    selected = judged.select(names).sort_by("partition_id")
     columns = (column.to_pylist() for column in selected.columns)
     for partition_id, reason, *rest in zip(*columns, strict=True):
         yield Decided(partition_id, REASONS[reason], *rest)

@@ -161,6 +161,9 @@ def with_external(
                 at.problem = position
             for commit in _commits_on(topic, position):
                 at.add(commit)
+    for reader, position in positions.items():
+        if isinstance(position, Failure) and reader.name not in found:
+            found[reader.name].problem = position  # its topics are not here: it may read others
     taken = {*listing.groups, *required, *(reader.name for reader in external)}
     groups, commits, members = {**listing.groups}, {**listing.commits}, {**listing.members}
     for name, reader_found in found.items():

@@ -113,6 +113,7 @@ def gather(
         visible_topics=topics.listed,
         other_topics=_awaited(listing, config, existing, topics.gone),
         commit_counts={group: len(found) for group, found in listing.commits.items()},
+        knows_external=not config.unreadable,
         clock_skew_ms=now_ms - cluster_ms if isinstance(cluster_ms, int) else None,
     )
     return with_epochs(snapshot, kafka)

@@ -120,11 +120,14 @@ def changes(
     is_void = by_topic(snapshot, [topic.recreated for topic in snapshot.topics])[rows.topics]
     has_commits = readers.has_commits & ~is_void
     # Who has lost its commits, or never had one and is no longer listed, is missing. Only a
-    # complete reading, in which the topic and the group are readable, proves it.
+    # complete reading, in which the topic and the group are readable, proves it. Of an external
+    # reader only one in which every policy file could be read.
     can_be_read = by_topic(snapshot, [topic.failure is None for topic in snapshot.topics])
     is_missing = ~now.is_present & can_be_read[rows.topics] & ~failed(snapshot)[rows.groups]
     is_missing &= has_commits | ~listed(snapshot)[rows.groups]
     is_missing &= snapshot.complete
+    if not snapshot.knows_external:
+        is_missing &= ~flags(readers.column("is_external"))
     is_forgotten = are_forgotten(readers, rows.topics, snapshot.topics)
     gone = gone_ms(snapshot, before, observed_ms)
 

@@ -9,6 +9,10 @@ from typing import Any
 
 import pytest
 
+from retentiond.config.no_policy import UnreadableFile
+from retentiond.errors import ConfigError
+from retentiond.memory.changes import changes
+from retentiond.memory.remembered import NOTHING, Remembered
 from retentiond.model import GroupKind, TopicPartition
 from retentiond.snapshot import Snapshot
 from tests.support.builders.gather_worlds import (
@@ -185,3 +189,27 @@ def test_a_document_that_names_a_further_topic_does_not_bear_on_it_and_is_told(
     (sentence,) = taken.unnamed_readers
     assert "names topic clicks" in sentence
     assert sentence.endswith("what it has not read there can be deleted")
+
+
+def test_a_query_that_cant_be_read_is_not_absent_although_its_own_topic_is_not_there(
+    kafka: FakeCluster, tmp_path: Path
+) -> None:
+    """Who has read another topic by its checkpoint still has to, for all that is known."""
+    place = checkpoint(tmp_path / "at", kafka, orders={"0": 2, "1": 3}, clicks={"0": 1})
+    policy = config(entry("not.there", **query(place)), entry("clicks"))
+    first = snapshot(kafka, policy)
+    assert of(first, "lake") == {CLICKS_0: 1}
+    seen = changes(first, NOTHING, 1)
+    known = Remembered(readers=seen.applied(NOTHING.readers), cluster_id=first.cluster_id)
+    (place / "commits" / "0").unlink()
+    again = snapshot(kafka, policy, remembered=known)
+    assert groups(again)["lake"].problem is not None
+    assert not len(changes(again, known, 1).absent)
+
+
+def test_a_reading_says_whether_every_policy_file_could_be_read(kafka: FakeCluster) -> None:
+    policy = config(entry("clicks"))
+    assert snapshot(kafka, policy).knows_external
+    error = ConfigError("no such file", file="teams.yaml")
+    held = policy.holding([UnreadableFile.because_of(error, "teams.yaml", "")])
+    assert not snapshot(kafka, held).knows_external

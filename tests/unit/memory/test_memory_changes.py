@@ -46,6 +46,28 @@ def remembered_of(offset: int, absent_since_ms: int | None = None) -> Remembered
     return Remembered({"orders": KnownTopic("id-of-orders")}, Readers.of({A: last}))
 
 
+@pytest.mark.parametrize("absent_since_ms", [None, 5])
+def test_while_a_policy_file_cant_be_read_no_time_counts_as_an_external_readers_absence(
+    absent_since_ms: int | None,
+) -> None:
+    """That file may name it, on any topic. A group of Kafka is named by no file."""
+    lake = GroupOnTopic("lake", "orders", is_external=True)
+    made = reading({})
+    made.change_topic("orders", policy=replace(POLICY, forget_vanished_after_ms=1))
+    known = {
+        at: RememberedReader(kind, {0: 3}, absent_since_ms, absent_ms=0 if at is A else 1)
+        for at, kind in ((lake, GroupKind.EXTERNAL), (A, GroupKind.CLASSIC))
+    }
+    before = Remembered({"orders": KnownTopic("id-of-orders")}, Readers.of(known))
+    for knows_external in (False, True):
+        seen = changes(replace(made.snapshot(), knows_external=knows_external), before, 1, 60_000)
+        missing = {
+            *seen.absent.to_pylist(), *seen.still_absent.to_pylist(), *seen.forgotten.to_pylist()
+        }  # fmt: skip
+        assert (lake.key in missing) is knows_external
+        assert A.key in missing
+
+
 @pytest.mark.parametrize("why", ["incomplete", "hidden", "topic unread", "group unreadable"])
 def test_a_reading_that_can_not_tell_marks_no_absence_and_forgets_nothing(why: str) -> None:
     made = reading({}, also_listed=["a"] if why == "group unreadable" else [])
