@@ -87,7 +87,7 @@ def explain(  # noqa: PLR0917 - typer hands each option over by its name
     report, explained = _explained(topic, partition, loaded, stored, settings=settings)
     if bootstrap_server is None:
         last = last_requests(loaded.state_dir, topic, partition)
-        explained = replace(explained, last_requests=last)
+        explained = replace(explained, last_requests=last, required=_required(loaded, explained))
     from retentiond.cli.output.explain import show_partition, show_topic
     from retentiond.tell.explanation import explanation_document, topic_document
     from retentiond.tell.report import evidence_document
@@ -102,6 +102,20 @@ def explain(  # noqa: PLR0917 - typer hands each option over by its name
     else:
         show = show_topic if partition is None else show_partition
         show(Printer(), report, explained)
+
+
+def _required(config: Config, explained: TopicExplanation) -> dict[str, str]:
+    """By group that binds, which files require it."""
+    from retentiond.model import GroupKind
+
+    said = {
+        row.binding_group: config.said_of_required(
+            row.binding_group, [row.topic], is_external=row.binding_kind is GroupKind.EXTERNAL
+        )
+        for row in (each.row for each in explained.partitions)
+        if row.binding_group is not None
+    }
+    return {group: sentence for group, sentence in said.items() if sentence is not None}
 
 
 def _explained(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
@@ -19,6 +19,7 @@ from retentiond.model import GroupKind
 from retentiond.state.operator_actions import Action, action_now, record_action
 
 if TYPE_CHECKING:
+    from retentiond.config import Config
     from retentiond.memory.readers import ReaderName, RememberedReader
     from retentiond.memory.remembered import Remembered
 
@@ -85,13 +86,16 @@ def forget_one(
     from retentiond.state.groups import GroupMemory
     from retentiond.state.groups_lookup import recall
 
-    state_dir = load(path).state_dir
+    config = load(path)
+    state_dir = config.state_dir
     remembered = recall(state_dir)
     reader = _named(group, topic, kind, remembered)
     topics = sorted(
         at.topic for at in remembered.commits if at.reader == reader and topic in (None, at.topic)
     )
     who = _say(reader)
+    if (required := _required(config, reader, topics)) is not None:
+        raise UsageError(f"{who} is not forgotten, because its topics would stay held: {required}")
     on = f"{say_many(len(topics), 'topic')} ({', '.join(topics[:5])})"
     # the operator has named it: without a terminal that is enough
     confirm(f"Forget {who}, on {on}?", yes or not sys.stdin.isatty())
@@ -123,7 +127,8 @@ def forget_vanished(
         patterns, "--pattern", "give one that the whole id matches, such as 'preview-.*'"
     )
     least_ms = 0 if vanished_for is None else duration_ms(vanished_for, "--vanished-for", "30d")
-    state_dir = load(path).state_dir
+    config = load(path)
+    state_dir = config.state_dir
     remembered = recall(state_dir)
     meant = {
         reader: on
@@ -138,6 +143,10 @@ def forget_vanished(
     }
     chosen = {reader: topics for reader, topics in chosen.items() if topics}
     printer = Printer()
+    for reader in list(chosen):
+        if (required := _required(config, reader, chosen[reader])) is not None:
+            del chosen[reader]
+            printer.say(f"Not forgotten: {_say(reader)}. {required[0].upper()}{required[1:]}.")
     if present and patterns:
         printer.say(f"Not vanished, and so not forgotten: {say_names(present, 5)}.")
     if not chosen:
@@ -161,6 +170,10 @@ def forget_vanished(
     if back:
         names = sorted({each.group_id for each in back})
         printer.say(f"Seen again meanwhile, and so not forgotten: {say_names(names, 5)}.")
+
+
+def _required(config: Config, reader: ReaderName, topics: Iterable[str]) -> str | None:
+    return config.said_of_required(reader.group_id, topics, is_external=reader.is_external)
 
 
 def _absent_ms(on: Mapping[str, RememberedReader]) -> int | None:

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 from retentiond.config.client_properties import KafkaProperties, Properties, PropertyMap, Users
 from retentiond.config.disks import DiskPressureOrNull
 from retentiond.config.fences import Fence, Fences, PlacedFence, PolicyFiles
-from retentiond.config.no_policy import NoPolicy, UnreadableFile
+from retentiond.config.no_policy import FILE_END, NoPolicy, UnreadableFile
 from retentiond.config.policy import Policies, PolicyEntry, work_out_policies
 from retentiond.config.rules import PolicyFile, TopicEntry, TopicRules
 from retentiond.config.settings import TopicPolicy
@@ -33,7 +33,7 @@ from retentiond.config.values import (
     missing,
     refused,
 )
-from retentiond.formatting import DAY_MS, MINUTE_MS, SECOND_MS
+from retentiond.formatting import DAY_MS, MINUTE_MS, SECOND_MS, say_names
 from retentiond.state_places import daemon_state_dir
 
 
@@ -294,6 +294,24 @@ class Config(Section):
 
     def policy_for(self, topic: str) -> TopicPolicy | NoPolicy | None:
         return self._policies.policy_for(topic)
+
+    def said_of_required(
+        self, reader: str, topics: Iterable[str], *, is_external: bool
+    ) -> str | None:
+        """Which files require the reader on some of the topics, so that these stay held without it.
+        None: none does."""
+        by_file: dict[str, list[str]] = {}
+        for topic in sorted(set(topics)):
+            policy = self.policy_for(topic)
+            if isinstance(policy, TopicPolicy) and (
+                (reader, is_external) in policy.required_readers()
+            ):
+                file = policy.sources[0].rpartition(FILE_END)[0] if policy.sources else ""
+                by_file.setdefault(file or "the main file", []).append(topic)
+        if not by_file:
+            return None
+        said = (f"{file} requires it on {say_names(names, 3)}" for file, names in by_file.items())
+        return f"{'; '.join(said)}: take it out there first"
 
     @property
     def history_path(self) -> str:

@@ -6,8 +6,8 @@ timestamps.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from retentiond.config import TopicPolicy
@@ -15,7 +15,7 @@ from retentiond.disks.predictions import is_tiered
 from retentiond.disks.pressure import say_log_dir
 from retentiond.formatting import rfc3339, say_about, say_bytes
 from retentiond.kafka.interface import TopicConfig
-from retentiond.model import Outcome, PlanRow, Verdict
+from retentiond.model import Outcome, PlanRow, Reason, Verdict
 from retentiond.snapshot import PartitionReading, TopicReading
 from retentiond.state.audit_records import LastRequests
 from retentiond.tell.explained_evidence import Ahead, ExplainedPlan, topic_readers
@@ -51,7 +51,7 @@ class TopicExplanation:
     ``is_tiered``: it has remote storage. ``under_pressure``: a sentence for each log directory
     under pressure that has a replica.
     ``tool_options``: as in `CycleReport`. ``last_requests``: the latest requests, if they went
-    wrong."""
+    wrong. ``required``: who requires a group that binds, by its id (`Config.said_of_required`)."""
 
     answer: TopicAnswer
     partitions: tuple[Explanation, ...]
@@ -61,6 +61,7 @@ class TopicExplanation:
     under_pressure: tuple[str, ...] = ()
     tool_options: str = ""
     last_requests: LastRequests | None = None
+    required: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def reasons(self) -> tuple[SimilarPartitions, ...]:
@@ -70,7 +71,11 @@ class TopicExplanation:
     def remedy(self, row: PlanRow) -> str:
         if row.verdict is Verdict.DELETE and self.last_requests is not None:
             return REQUESTED_AGAIN
-        return remedy(row, self.tool_options)
+        said = remedy(row, self.tool_options)
+        required = self.required.get(row.binding_group or "")
+        if row.reason is not Reason.GROUP_VANISHED or required is None:
+            return said
+        return f"{said} {required[0].upper()}{required[1:]}."
 
 
 REQUESTED_AGAIN = (

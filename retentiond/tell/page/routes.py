@@ -18,7 +18,7 @@ from starlette.routing import BaseRoute, Mount, Route
 
 from retentiond.history.hourly import SPANS
 from retentiond.history.keeper import HistoryKeeper
-from retentiond.model import Verdict
+from retentiond.model import GroupKind, Verdict
 from retentiond.state.audit_records import deleted_by_day
 from retentiond.state.groups_lookup import readers_of, topics_read_by
 from retentiond.state.operator_actions import read_pause
@@ -134,15 +134,18 @@ class _Site:
         reads = topics_read_by(self.state_dir, group_id)
         if found is None and not reads:
             return self._missing("group", name, report, now_ms)
+        item = details.group_item(report, group_id, reads or {}, request.query_params.get("page"))
+        is_external = item.kind == GroupKind.EXTERNAL.value
         return self._page(
             "group.html",
             root="../",
             now_ms=now_ms,
             report=report,
-            item=details.group_item(
-                report, group_id, reads or {}, request.query_params.get("page")
-            ),
+            item=item,
             groups_read=reads is not None,
+            required=self.keeper.config.said_of_required(
+                group_id, reads or (), is_external=is_external
+            ),
         )
 
     def _missing(self, what: str, name: str, report: CycleReport | None, now_ms: int) -> Response:

@@ -103,7 +103,7 @@ def _panel(
                 "expr": _of_live_daemons(query["expr"]) if kind == "figure" else query["expr"],
                 "legendFormat": query.get("legend", ""),
             }
-            for letter, query in zip("ABCD", told["queries"], strict=False)
+            for letter, query in zip("ABCDE", told["queries"], strict=False)
         ],
         **told.get("panel", {}),
     }

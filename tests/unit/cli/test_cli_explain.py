@@ -12,7 +12,7 @@ from retentiond.cli.output.explain import show_partition, show_topic
 from retentiond.cli.output.printing import Printer
 from retentiond.disks.broker_disks import NO_DISKS
 from retentiond.disks.pressure import LogDirRelief, PressedLogDir
-from retentiond.model import Outcome, Verdict
+from retentiond.model import Outcome, Reason, Verdict
 from retentiond.state.audit_records import LastRequests
 from retentiond.tell.explained_evidence import ExplainedPlan
 from retentiond.tell.explanation import (
@@ -191,3 +191,17 @@ def test_requests_that_failed_come_first_and_nothing_to_do_is_not_said(
         assert (told.remedy(row) == REQUESTED_AGAIN) is (row.verdict is Verdict.DELETE)
         document = topic_document(told)["last_requests"]
         assert (document["outcome"], document["count"], document["error"]) == ("failed", 5, error)
+
+
+def test_of_a_vanished_group_that_a_policy_requires_explain_says_which_file(
+    tmp_path: Path,
+) -> None:
+    kafka = healthy()
+    remember(kafka, tmp_path)
+    kafka.delete_group("billing")
+    found = alone(evidence(kafka, tmp_path), "orders", 0)
+    row = found.partitions[0].row
+    assert (row.reason, row.binding_group) == (Reason.GROUP_VANISHED, "billing")
+    said = "policies.d/payments.yaml requires it on orders: take it out there first"
+    told = replace(found, required={"billing": said}).remedy(row)
+    assert told == f"{found.remedy(row)} {said.capitalize()}."

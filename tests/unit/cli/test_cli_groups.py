@@ -271,3 +271,32 @@ def test_of_a_group_and_an_external_reader_of_one_name_the_operator_says_which(
     done = command("groups", "forget", "billing", "--kind", "group", "--yes", "-c", config_file)
     assert done.code == 0
     assert BILLING not in recall(state_dir).commits
+
+
+def test_a_group_that_a_policy_requires_is_taken_out_there_first(
+    command: Command, config_file: Path, state_dir: Path
+) -> None:
+    """Else it is said to be forgotten, and its topics stay held."""
+    required = "{required: [billing]}"
+    config_file.write_text(f"policies: policies.d/*.yaml\n{config_file.read_text()}")
+    team = config_file.parent / "policies.d" / "payments.yaml"
+    team.parent.mkdir()
+    team.write_text(
+        "owner: payments\ntopics:\n  - pattern: 'cl.*'\n    groups: " + required + "\n"
+        "    retention.commitoffset.enable: true\n"
+    )
+    first = "policies.d/payments.yaml requires it on clicks: take it out there first"
+    add_readers(
+        state_dir, {GroupOnTopic("billing", "clicks"): RememberedReader(GroupKind.CLASSIC, {0: 1})}
+    )
+    done = command("groups", "forget", "billing", "-c", config_file)
+    assert (done.code, done.out) == (2, "")
+    assert first in done.err
+    assert any(at.group_id == "billing" for at in recall(state_dir).commits)
+
+    done = command("groups", "forget", "billing", "--topic", "orders", "-c", config_file)
+    assert done.code == 0  # nobody requires it there
+    assert {at.topic for at in recall(state_dir).commits if at.group_id == "billing"} == {"clicks"}
+
+    team.write_text(team.read_text().replace(required, "{}"))
+    assert command("groups", "forget", "billing", "-c", config_file).code == 0
