@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from retentiond.formatting import DAY_MS
-from retentiond.memory.readers import Readers, flags
+from retentiond.memory.readers import Readers, flags, joined_keys
 from retentiond.memory.remembered import (
     KnownTopic,
     Remembered,
@@ -170,7 +172,34 @@ def newly_seen(
     is_told = flags(commits["is_stale"]) | ~np.isin(pairs, rows.pairs)
     # What is remembered of an earlier topic of the name is the next cycle's to drop.
     topics = tuple(replace(topic, recreated=False) for topic in second.topics)
-    found = seen(replace(second, commits=where(commits, is_told), topics=topics), here, rows)
-    keys = found.new.keys
-    is_known = np.logical_or(*(each.rows_of(keys) != NOWHERE for each in (shown, before)))
-    return found.new.where(~is_known), found.renewed
+    told = replace(
+        second,
+        commits=where(commits, is_told),
+        topics=topics,
+        other_topics=_unknown(second.other_topics, shown, before),
+    )
+    found = seen(told, here, rows)
+    return found.new.where(_are_unknown(found.new.keys, shown, before)), found.renewed
+
+
+def _unknown(
+    other_topics: Mapping[str, frozenset[str]], shown: Readers, before: Readers
+) -> Mapping[str, frozenset[str]]:
+    """Those of which nobody knows yet. Of hundreds of thousands hardly any: only these become
+    objects."""
+    groups, topics = pa.array([*other_topics], pa.string()), [*other_topics.values()]
+    counts = np.array([len(each) for each in topics], np.int64)
+    owner = np.repeat(np.arange(len(groups)), counts)
+    names = pa.array(chain.from_iterable(topics), pa.string())
+    keys = joined_keys(names, groups.take(pa.array(owner)), "0")
+    unknown = np.flatnonzero(_are_unknown(keys, shown, before))
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for group, row in zip(owner[unknown].tolist(), unknown.tolist(), strict=True):
+        found[groups[group].as_py()].add(names[row].as_py())
+    return {group: frozenset(names) for group, names in found.items()}
+
+
+def _are_unknown(keys: pa.Array, shown: Readers, before: Readers) -> Flags:
+    is_unknown: Flags = shown.rows_of(keys) == NOWHERE
+    is_unknown &= before.rows_of(keys) == NOWHERE
+    return is_unknown

@@ -177,8 +177,7 @@ class Readers:
     def keys(self) -> pa.Array:
         """`GroupOnTopic.key` of each row."""
         is_external = pc.if_else(self.column("is_external"), "1", "0")
-        names = (self.column("topic"), self.column("group"), is_external)
-        return pc.binary_join_element_wise(*names, _SEPARATOR)
+        return joined_keys(self.column("topic"), self.column("group"), is_external)
 
     def rows_of(self, keys: pa.Array) -> Integers:
         """The row of each key; `NOWHERE` if there is none."""
@@ -339,6 +338,11 @@ def _reader(row: Mapping[str, Any]) -> RememberedReader:
 
 
 NOBODY = Readers(pa.Table.from_batches([], READERS))  # `empty_table` would import pandas
+
+
+def joined_keys(topics: pa.Array, groups: pa.Array, is_external: pa.Array | str) -> pa.Array:
+    """`GroupOnTopic.key` of columns. ``is_external``: 1 or 0."""
+    return pc.binary_join_element_wise(topics, groups, is_external, _SEPARATOR)
 
 
 def keys_of(readers: Iterable[GroupOnTopic]) -> pa.Array:

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from retentiond.memory.changes import DROP_AFTER_MS, Changes, changes, newly_seen
 from retentiond.memory.readers import GroupOnTopic, Readers, RememberedReader
@@ -160,3 +162,38 @@ def test_a_newcomer_may_have_the_name_of_a_reader_of_the_other_kind() -> None:
     assert {at: last.offsets for at, last in found.items()} == {
         GroupOnTopic("lake", "orders", is_external=True): {0: 2}
     }
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_of_other_topics_only_readers_that_nobody_knew_are_new(data: st.DataObject) -> None:
+    """A group of Kafka is not known by an external reader of its name."""
+    groups, others = ("a", "b", "ü"), ("later", "other", "é")
+
+    def known() -> Readers:
+        some = st.sets(
+            st.builds(
+                GroupOnTopic,
+                st.sampled_from(groups),
+                st.sampled_from((*others, "orders")),
+                st.sampled_from([False, False, True]),
+            )
+        )
+        return Readers.of(
+            {
+                at: RememberedReader(
+                    GroupKind.EXTERNAL if at.is_external else GroupKind.CLASSIC, {}
+                )
+                for at in data.draw(some)
+            }
+        )
+
+    shown, before, now = known(), known(), known()
+    told = data.draw(
+        st.dictionaries(st.sampled_from(groups), st.frozensets(st.sampled_from(others)))
+    )
+    second = replace(reading({}, also_listed=groups).snapshot(), other_topics=told)
+    new, _ = newly_seen(second, shown, before, now)
+
+    of_others = {GroupOnTopic(group, name) for group, names in told.items() for name in names}
+    assert new.by_name().keys() == of_others - shown.by_name().keys() - before.by_name().keys()
