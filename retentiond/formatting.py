@@ -183,6 +183,15 @@ def say_names(names: Iterable[str], most: int) -> str:
     return f"{', '.join(map(say_name, every[:most]))}{more}"
 
 
+MOST_TOLD = 5
+
+
+def few(told: Sequence[str], most: int = MOST_TOLD) -> list[str]:
+    """The first ones, and how many more there are."""
+    left = len(told) - most
+    return [*told[:most], *([f"and {left} more"] if left > 0 else [])]
+
+
 def listed(names: Sequence[str], last: str = "and") -> str:
     """``a, b and c``; nothing of no names"""
     *before, final = names or [""]

@@ -10,7 +10,7 @@ import json
 import logging
 import re
 import sys
-from collections.abc import Iterable, MutableMapping
+from collections.abc import Iterable, Mapping, MutableMapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO, cast
@@ -18,7 +18,7 @@ from typing import Any, TextIO, cast
 import structlog
 
 from retentiond.errors import KafkaUnavailable, RetentiondError
-from retentiond.formatting import printable
+from retentiond.formatting import MOST_TOLD, few, printable
 from retentiond.model import DeletionOutcome, Outcome
 from retentiond.tell.log_writer import LogWriter
 from retentiond.tell.report import CycleReport, figures, outcome_document, row_document
@@ -68,6 +68,7 @@ def configure(*, debug: bool = False) -> None:
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
+        bounded,
     ]
     structlog.configure(
         processors=[*shared, renderer],
@@ -90,13 +91,53 @@ def configure(*, debug: bool = False) -> None:
         logging.getLogger(name).setLevel(logging.DEBUG if debug else logging.CRITICAL + 1)
 
 
+LONGEST_LINE = 15_000
+"""Bytes. Container runtimes cut a line at 16 KiB, and what is left is no JSON."""
+
+LONGEST_TEXTS = (2_000, 300, 100)
+"""How many characters of a text are in a line: the first of them that makes it short enough."""
+
+EXCEPTION = "exception"
+LONGEST_EXCEPTION = 6_000
+"""Of a traceback its end counts."""
+
+
+def bounded(
+    _logger: Any, _method: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    """The event in a line of at most `LONGEST_LINE` bytes, whatever it quotes."""
+    shown = event
+    for characters in LONGEST_TEXTS:
+        shown = {
+            key: value[-LONGEST_EXCEPTION:]
+            if key == EXCEPTION and isinstance(value, str)
+            else _shortened(value, characters)
+            for key, value in event.items()
+        }
+        if len(json.dumps(shown, default=repr)) <= LONGEST_LINE:
+            break
+    return shown
+
+
+def _shortened(value: Any, characters: int) -> Any:
+    if isinstance(value, str) and len(value) > characters:
+        return f"{value[:characters]}… ({len(value) - characters} more characters)"
+    if isinstance(value, list | tuple):
+        # One more than a few: `few` has shortened it before, and says how many more there are.
+        told = value if len(value) <= MOST_TOLD + 1 else few(value)
+        return [_shortened(each, characters) for each in told]
+    if isinstance(value, Mapping):
+        return {key: _shortened(each, characters) for key, each in value.items()}
+    return value
+
+
 def _safe(render: structlog.typing.Processor) -> structlog.typing.Processor:
     """Makes values printable: they may quote names from elsewhere, whose control characters would
     steer the terminal. JSON escapes them anyway."""
 
     def safe(logger: Any, method: str, event: MutableMapping[str, Any]) -> Any:
         shown = {
-            key: printable(value) if isinstance(value, str) and key != "exception" else value
+            key: printable(value) if isinstance(value, str) and key != EXCEPTION else value
             for key, value in event.items()
         }
         return render(logger, method, shown)

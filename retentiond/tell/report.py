@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from retentiond.disks.broker_disks import NO_DISKS, DiskReport
 from retentiond.disks.pressure import LogDirRelief
-from retentiond.formatting import rfc3339
+from retentiond.formatting import few, rfc3339
 from retentiond.model import (
     ROW_FIELDS,
     DeletionOutcome,
@@ -200,19 +200,19 @@ def document(report: CycleReport, *, with_outcomes: bool) -> dict[str, Any]:
 
 
 def figures(report: CycleReport) -> dict[str, Any]:
-    """The key-values of the cycle's log line."""
+    """The key-values of the cycle's log line. Each list in it is a few and how many more."""
     rows, disk = report.plan.rows, report.disk
     verdicts = Counter(row.verdict for row in rows)
     outcomes = Counter(each.outcome for each in report.outcomes.values())
     worth_telling = {
         "trial_topics": len(report.trials),
-        "problems": list(report.problems),
-        "unnamed_readers": list(report.unnamed_readers),
-        "undone": list(report.undone),
+        "problems": few(report.problems),
+        "unnamed_readers": few(report.unnamed_readers),
+        "undone": few(report.undone),
         "paused": report.plan.paused,
-        "stuck": [f"{each.at}: {each.sentence}" for each in disk.stuck],
-        "under_pressure": [*map(say_relief, disk.relief or ())],
-        "disk_problems": list(disk.problems),
+        "stuck": few([f"{each.at}: {each.sentence}" for each in disk.stuck]),
+        "under_pressure": few([*map(say_relief, disk.relief or ())]),
+        "disk_problems": few(disk.problems),
         "lag_problem": report.lag.problem,
     }
     return {

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 import structlog
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from retentiond.tell import logs
 from retentiond.tell.report import figures
@@ -89,3 +92,35 @@ def test_what_py4j_says_to_the_root_logger_is_shown_with_debug_only(
     record = logging.LogRecord("root", logging.ERROR, file, 1059, "Exception", None, None)
     logging.getLogger().handle(record)
     assert capsys.readouterr().err.count("\n") == lines
+
+
+def test_a_list_in_a_line_is_a_few_and_how_many_more(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure()
+    problems = tuple(f"topic-{number}: DESCRIBE is not granted" for number in range(5_000))
+    logs.log_report(structlog.get_logger(), report(problems=problems), each_deletion=False)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert json.loads(line)["problems"] == [*problems[:5], "and 4995 more"]
+
+
+@settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    sentence=st.text(max_size=60),
+    times=st.integers(1, 200),
+    level=st.sampled_from(["info", "warning", "error"]),
+)
+def test_no_line_is_longer_than_what_a_container_runtime_takes_whole(
+    capsys: pytest.CaptureFixture[str], sentence: str, times: int, level: str
+) -> None:
+    """Whatever 5,000 topics have to say."""
+    logs.configure()
+    told = [f"{number}: {sentence * times}" for number in range(5_000)]
+    rows = [row(f"topic-{number}") for number in range(50)]
+    planned = replace(report(rows, problems=tuple(told)), unnamed_readers=tuple(told))
+    log = structlog.get_logger()
+    getattr(log, level)(logs.CONFIG_RELOADED, added=told, error=sentence * times * 500)
+    logs.log_report(log, planned, each_deletion=True)
+    for line in capsys.readouterr().err.splitlines():
+        assert len(line.encode()) <= 16_384
+        assert json.loads(line)["event"].startswith("retentiond.")
