@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from retentiond.cli.options import Confirmed, Debug, Output, OutputFormat, start_logging
+from retentiond.cli.options import Confirmed, Debug, Output, OutputFormat, gone, start_logging
 from retentiond.errors import ConfigError, RetentiondError, UsageError
 from retentiond.formatting import printable, say_bytes, say_many
 from retentiond.kafka.settings.command_config import read_settings
@@ -38,10 +38,6 @@ def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
     bootstrap_server: Annotated[
         str, typer.Option("--bootstrap-server", help="The brokers to start from: host:port,…")
     ],
-    groups: Annotated[
-        list[str] | None,
-        typer.Argument(help="More groups for --to-committed.", metavar="GROUP"),
-    ] = None,
     offset_json_file: Annotated[
         Path | None,
         typer.Option(
@@ -70,16 +66,6 @@ def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
             "names no zone.",
         ),
     ] = None,
-    to_committed: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--to-committed",
-            metavar="GROUP…",
-            help="Delete records that all of these groups have consumed, by their commits; other "
-            "readers of the topic are not asked. It fails unless every broker lists its groups, "
-            "which shows which of them are streams groups.",
-        ),
-    ] = None,
     command_config: Annotated[
         Path | None,
         typer.Option("--command-config", help="Java properties of an AdminClient."),
@@ -97,6 +83,13 @@ def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
             "else ~/.local/state/retentiond.",
         ),
     ] = None,
+    to_committed: Annotated[
+        str | None,
+        gone(
+            "--to-committed",
+            "retentiond run --once deletes what all groups have read, and looks twice at each",
+        ),
+    ] = None,
     debug: Debug = False,
 ) -> None:
     """Move log start offsets, as Kafka's own kafka-delete-records does (KIP-107).
@@ -105,23 +98,15 @@ def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
     everything again: if part of what it has shown may no longer be deleted, it shows the rest and
     asks again. Without a terminal, a file of offsets needs no --yes, except in retentiond's
     container; any other target needs it. It exits with 1 if any partition failed; the others are
-    deleted from all the same. A partition also fails if a group of --to-committed has committed
-    beyond the partition's end, has read records that an unclean election has replaced, has no
-    commit on the topic, or is a streams group that restores its state from the topic. A partition
-    on which one of the groups has no commit, but has some on others, is left out.
+    deleted from all the same.
 
     Example: retentiond delete-records --bootstrap-server localhost:9092 --offset-json-file o.json
 
     Example: retentiond delete-records --bootstrap-server localhost:9092 --topic orders
     --older-than 7d --dry-run
-
-    Example: retentiond delete-records --bootstrap-server localhost:9092 --topic orders
-    --to-committed billing search --yes
     """
     if debug or context.obj.debug:  # loading it would slow every other call down
         start_logging(debug=True)
-    if groups and not to_committed:
-        raise UsageError(f"{groups[0]!a} goes with nothing; groups follow --to-committed")
 
     from retentiond.tools.delete_records.bounds import read_targets
 
@@ -130,7 +115,6 @@ def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
         topics=topic or (),
         older_than=older_than,
         to_datetime=to_datetime,
-        groups=(*(to_committed or ()), *(groups or ())),
     )
     for warning in wanted.warnings:
         print(f"retentiond: warning: {warning}", file=sys.stderr)

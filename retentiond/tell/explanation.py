@@ -175,7 +175,7 @@ def stalled_by(ahead: Ahead, consumed_retention_ms: int) -> str:
         f"future: no cutoff passes it until its timestamp is {say_about(consumed_retention_ms)} "
         "old. Correct the producer's clock, or have brokers stamp the topic's records "
         "(message.timestamp.type=LogAppendTime); once it is consumed, "
-        "retentiond delete-records --to-committed deletes past it."
+        "retentiond delete-records --offset-json-file deletes past it."
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from devkit.embedded import tools
 from tests.contract.real import RealDriver
-from tests.support.brokers.deleting import TOOL, Bench
+from tests.support.brokers.deleting import RECORDS, TOOL, Bench
 from tests.support.brokers.secured import KAFKAS_MODULES, PASSWORD, Secured
 
 pytestmark = pytest.mark.broker
@@ -51,8 +51,8 @@ def properties(folder: Path, mechanism: str, *trust: str) -> Path:
 def test_kafkas_own_tool_and_retentiond_take_the_same_file(
     bench: Bench, topic_name: str, certificate: Path
 ) -> None:
-    """Records are deleted with it, and commits are read."""
-    name = bench.driver.filled_topic(topic_name, {topic_name: 7})
+    """Records are deleted with it, and configs are read."""
+    name = bench.driver.filled_topic(topic_name)
     config = properties(bench.folder, "SCRAM-SHA-512", f"ssl.truststore.location={certificate}")
     with_config = ("--command-config", str(config))
     file = str(bench.file((name, 0, 3)))
@@ -61,7 +61,7 @@ def test_kafkas_own_tool_and_retentiond_take_the_same_file(
     assert bench.log_starts(name) == [3]
     for targets, log_start in (
         (("--offset-json-file", bench.file((name, 0, 5))), 5),
-        (("--to-committed", topic_name, "--yes"), 7),
+        (("--to-datetime", "2100-01-01", "--topic", name, "--yes"), RECORDS),
     ):
         done = bench.run(*targets, *with_config)
         assert (done.code, done.err) == (0, "")

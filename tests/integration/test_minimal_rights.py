@@ -17,7 +17,7 @@ from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, R
 from devkit.embedded import tools
 from retentiond.kafka.remedies import DESCRIBE_READ_TOPICS
 from retentiond.model import GroupKind, Outcome
-from retentiond.tools.delete_records.bounds import Bounds, every_partition, work_out
+from retentiond.tools.delete_records.bounds import every_partition, work_out
 from tests.support.brokers.cycles import Stage, deleted_up_to
 from tests.support.brokers.guarded import (
     CLUSTER,
@@ -132,7 +132,7 @@ def test_records_are_not_deleted_by_hand_by_an_age_that_tiered_storage_may_hide(
     stage: Limited, guarded: Guarded
 ) -> None:
     """Without DescribeConfigs nobody can tell whether it is tiered."""
-    everything = Bounds(before_ms=guarded.driver.now_ms + 1_000)
+    everything = guarded.driver.now_ms + 1_000
     stage.grant()
     (item,) = work_out(guarded.port, every_partition(guarded.port, [stage.topic]), everything)
     assert item.target == 10

@@ -18,7 +18,7 @@ from retentiond.kafka.interface import OffsetBound
 from retentiond.model import TopicPartition
 from retentiond.tell.figures.answers import TopicAnswer
 from retentiond.tell.report import CycleReport
-from retentiond.tools.delete_records.bounds import Bounds, every_partition, work_out
+from retentiond.tools.delete_records.bounds import every_partition, work_out
 from tests.contract.real import TIMEOUT_S, RealDriver
 from tests.faults.held import log_start
 from tests.support.brokers.command import consumed
@@ -104,7 +104,7 @@ def test_young_records_in_remote_storage_stay_though_deleted_ones_hide_them(
     eventually(lambda: local_start(driver, topic_name), lambda start: start == end - 2)
     at = TopicPartition(topic_name, 0)
     assert driver.kafka.delete_records({at: 1}) == {at: 1}
-    an_hour_ago = Bounds(before_ms=driver.now_ms - HOUR_MS)
+    an_hour_ago = driver.now_ms - HOUR_MS
     (by_hand,) = work_out(driver.kafka, every_partition(driver.kafka, [topic_name]), an_hour_ago)
     assert by_hand.cutoff is None or by_hand.cutoff <= len(first) + 5
 

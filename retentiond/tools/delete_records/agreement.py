@@ -1,7 +1,7 @@
 """What the operator has agreed to at the prompt, and whether it still holds when the answer comes.
 
 Invariant: never more is deleted than was shown. The answer may come hours after the question.
-Meanwhile a group may be reset, be deleted or commit further, and a topic may be recreated. So
+Meanwhile a topic may be recreated or deleted, or records be deleted by somebody else. So
 everything is read and judged once more. If some of the shown records may no longer be deleted, the
 agreement is void.
 """

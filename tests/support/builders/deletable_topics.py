@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from retentiond.kafka.interface import (
     DeleteFailure,
-    EpochEnd,
-    GroupMembers,
-    ListedGroup,
     LogRange,
     OffsetBound,
-    PartitionEpoch,
     RequestResult,
     Target,
     TopicConfig,
     TopicDescription,
 )
-from retentiond.model import Commit, Failure, TopicPartition
+from retentiond.model import Failure, TopicPartition
 
 PLAIN = TopicConfig(frozenset({"delete"}), None)
 
@@ -48,10 +44,6 @@ class Deletable(PartOfKafka):  # type: ignore[misc]  # as said
     )
     times: Mapping[TopicPartition, int | Failure | None] = field(default_factory=dict)
     configs: Mapping[str, TopicConfig | Failure] = field(default_factory=dict)
-    committed: Mapping[str, Sequence[Commit] | Failure] = field(default_factory=dict)
-    listed: Sequence[ListedGroup] = ()
-    topologies: Mapping[str, GroupMembers | Failure] = field(default_factory=dict)
-    epochs: Mapping[int, EpochEnd | Failure | None] = field(default_factory=dict)
     answers: Iterator[Mapping[TopicPartition, Answer] | Exception] = field(
         default_factory=lambda: iter(())
     )
@@ -74,24 +66,6 @@ class Deletable(PartOfKafka):  # type: ignore[misc]  # as said
 
     def topic_configs(self, names: Collection[str]) -> Mapping[str, TopicConfig | Failure]:
         return {name: self.configs.get(name, PLAIN) for name in names}
-
-    def commits(self, groups: Collection[str]) -> Mapping[str, Sequence[Commit] | Failure]:
-        return {group: self.committed[group] for group in groups if group in self.committed}
-
-    def list_groups(self) -> Sequence[ListedGroup]:
-        return self.listed
-
-    def members(self, groups: Collection[ListedGroup]) -> Mapping[str, GroupMembers | Failure]:
-        return {group.group_id: self.topologies[group.group_id] for group in groups}
-
-    def epoch_ends(
-        self, asked: Collection[PartitionEpoch]
-    ) -> Mapping[PartitionEpoch, EpochEnd | Failure | None]:
-        return {
-            each: self.epochs[each.leader_epoch]
-            for each in asked
-            if each.leader_epoch in self.epochs
-        }
 
     def offsets_at(
         self,

@@ -57,12 +57,10 @@ def test_what_it_refuses(transcript: Transcript, offsets: Path, tmp_path: Path, 
         ["--topic", "a", "--to-datetime", "1969-12-31T23:59:59.999"],
         ["--topic", "a", "--to-datetime", "0001-01-01T00:00+14:00"],
         ["--topic", "", "--older-than", "1d"],
-        ["--topic", "a", "--older-than", "1d", "b"],
         ["--topic", "a", "--older-than", "1d"],
-        ["--to-committed", "a", "b"],
+        ["--topic", "a", "--to-committed", "a", "b"],
         ["--offset-json-file", offsets, "--topic", "a"],
         ["--offset-json-file", offsets, "--older-than", "1d"],
-        ["--offset-json-file", offsets, "--to-committed", "a"],
     ):
         transcript.refused("delete-records", *SERVER, *arguments)
     properties = tmp_path / "client.properties"
