@@ -11,11 +11,10 @@ for many commits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
@@ -23,15 +22,14 @@ from pyspark.sql import functions as F
 
 from retentiond.config import NoPolicy, PolicyConflict, PolicyUnreadable, TopicPolicy
 from retentiond.config.settings import SETTINGS
-from retentiond.snapshot import (
-    VANISHED,
-    Flags,
-    GroupTopic,
-    Integers,
-    Snapshot,
-    distinct,
-    topics_of,
+from retentiond.decide.named_readers import (
+    excluded_groups,
+    failed_groups,
+    foreign_readers,
+    required_groups,
+    table_of_pairs,
 )
+from retentiond.snapshot import VANISHED, Snapshot
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -82,11 +80,6 @@ PARTITIONS = pa.schema(
 )
 GROUPS = pa.schema([_position("group_id")])
 """The columns of ``vanished``."""
-FAILED = pa.schema(
-    [_position("group_id"), _position("topic_id"), pa.field("more_groups", pa.int64())]
-)
-"""The columns of ``failed``. ``more_groups``: how many other unreadable groups count on the topic
-that have no trace there."""
 COMMITS = pa.schema(
     [
         _position("group_id"),
@@ -102,8 +95,6 @@ COMMITS = pa.schema(
 committed, none is replaced, nothing is remembered. ``is_replaced``: by `COMMIT_SCHEMA`, replaced or
 stale. ``remembered_offset``: only where the group now has a smaller commit on the partition, or
 none; all others add nothing."""
-GROUPS_OF_TOPICS = pa.schema([_position("group_id"), _position("topic_id")])
-"""The columns of ``readers``, ``required``, ``excluded`` and ``foreign``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +118,8 @@ class StarSchema(Generic[T]):
                                                                   there that other policies name
     ==============  ========================  ==================  ================================
 
-    From ``failed`` on, a table without rows is None. Most of them are empty on most clusters, and
+    `FAILED` and `GROUPS_OF_TOPICS` are those of `retentiond.decide.named_readers`. From ``failed``
+    on, a table without rows is None. Most of them are empty on most clusters, and
     every table costs Spark a step.
 
     ``complete``: whether the listing of groups is complete; if not, no group is known to be absent.
@@ -194,16 +186,16 @@ def star_schema(snapshot: Snapshot) -> StarSchema[pa.Table]:
         topics=_topics(snapshot),
         partitions=partitions,
         commits=_commits(snapshot.commits, partitions),
-        failed=_unless_empty(_failed(snapshot)),
-        readers=_unless_empty(_table_of_pairs(readers)),
+        failed=_unless_empty(failed_groups(snapshot)),
+        readers=_unless_empty(table_of_pairs(readers)),
         vanished=_unless_empty(
             _table(
                 GROUPS, [at for at, each in enumerate(snapshot.groups) if each.state == VANISHED]
             )
         ),
-        required=_unless_empty(_table_of_pairs(_required(snapshot))),
+        required=_unless_empty(table_of_pairs(required_groups(snapshot))),
         excluded=_unless_empty(excluded_groups(snapshot)),
-        foreign=_unless_empty(_foreign(snapshot)),
+        foreign=_unless_empty(foreign_readers(snapshot)),
     )
 
 
@@ -278,98 +270,6 @@ def _commits(commits: pa.Table, partitions: pa.Table) -> pa.Table:
         columns["remembered_offset"] = not_reached
     schema = pa.schema([COMMITS.field(name) for name in columns])
     return pa.Table.from_arrays([*columns.values()], schema=schema)
-
-
-def _required(snapshot: Snapshot) -> list[GroupTopic]:
-    positions = {(each.name, each.is_external): at for at, each in enumerate(snapshot.groups)}
-    return [
-        GroupTopic(positions[reader], topic_id)
-        for topic_id, topic in enumerate(snapshot.topics)
-        for reader in topic.policy.required_readers()
-    ]
-
-
-def _failed(snapshot: Snapshot) -> pa.Table:
-    """Thousands of groups fail with their coordinator. That is a fact of each topic, and not a row
-    for each topic and group."""
-    failed = np.array([each.failure is not None for each in snapshot.groups], np.bool_)
-    tables = [_table(FAILED, [], [], [])]
-    if failed.any():
-        group, topic = _traces(snapshot, failed, np.ones(len(snapshot.topics), np.bool_))
-        rules, rule_of = _rules(snapshot)
-        for number, rule in enumerate(rules):
-            counting = [at for at in np.flatnonzero(failed).tolist()
-                        if not snapshot.groups[at].is_excluded_by(rule)]  # fmt: skip
-            if counting:
-                first, *others = counting
-                traced = np.bincount(topic[np.isin(group, others)], minlength=len(rule_of))
-                topics = np.flatnonzero(rule_of == number)
-                columns = (np.full(len(topics), first), topics, len(others) - traced[topics])
-                tables.append(_table(FAILED, *columns))
-    return pa.concat_tables(tables).combine_chunks()
-
-
-def excluded_groups(snapshot: Snapshot) -> pa.Table:
-    """The readers that have a trace on a topic and don't count there. Each rule is asked once about
-    each of its readers, however many topics have it."""
-    rules, rule_of = _rules(snapshot)
-    excludes = np.array([not each.counts_everybody for each in rules], np.bool_)
-    groups = snapshot.groups
-    group, topic = _traces(snapshot, np.ones(len(groups), np.bool_), excludes[rule_of])
-    asked = rule_of[topic] * len(groups) + group
-    excluded = [
-        key
-        for key in np.unique(asked).tolist()
-        if groups[key % len(groups)].is_excluded_by(rules[key // len(groups)])
-    ]
-    is_excluded = np.isin(asked, excluded)
-    return _table(GROUPS_OF_TOPICS, group[is_excluded], topic[is_excluded])
-
-
-def _rules(snapshot: Snapshot) -> tuple[list[TopicPolicy | NoPolicy], Integers]:
-    """Policies of which no two say the same about who counts; and which of them each topic has."""
-    numbers: dict[Hashable, int] = {}
-    rules: list[TopicPolicy | NoPolicy] = []
-    rule_of = np.zeros(len(snapshot.topics), np.int64)
-    for at, topic in enumerate(snapshot.topics):
-        rule_of[at] = numbers.setdefault(topic.policy.who_counts, len(numbers))
-        if len(rules) < len(numbers):
-            rules.append(topic.policy)
-    return rules, rule_of
-
-
-def _foreign(snapshot: Snapshot) -> pa.Table:
-    external = np.array([each.is_external for each in snapshot.groups], np.bool_)
-    traces = _traces(snapshot, external, np.ones(len(snapshot.topics), np.bool_))
-    return _table_of_pairs(
-        GroupTopic(group, topic)
-        for group, topic in zip(*(each.tolist() for each in traces), strict=True)
-        if not snapshot.topics[topic].policy.names_external(snapshot.groups[group].name)
-    )
-
-
-def _traces(snapshot: Snapshot, groups: Flags, topics: Flags) -> tuple[Integers, Integers]:
-    """Which of these groups have a trace on which of these topics: each pair once, as positions."""
-    count = max(1, len(topics))
-    pairs = np.empty(0, np.int64)
-    if groups.any() and topics.any():
-        commits = snapshot.commits
-        by, at = commits["group_id"].to_numpy(), commits["partition_id"].to_numpy()
-        on = topics_of(snapshot)[at]
-        are_meant = groups[by] & topics[on]
-        others = [*snapshot.readers, *snapshot.remembered_readers, *_required(snapshot)]
-        pairs = np.append(
-            by[are_meant].astype(np.int64) * count + on[are_meant],
-            np.array([each.group * count + each.topic for each in others], np.int64),
-        )
-    group, topic = np.divmod(distinct(pairs), count)
-    are_meant = groups[group] & topics[topic]
-    return group[are_meant], topic[are_meant]
-
-
-def _table_of_pairs(pairs: Iterable[GroupTopic]) -> pa.Table:
-    rows = list(pairs)
-    return _table(GROUPS_OF_TOPICS, [each.group for each in rows], [each.topic for each in rows])
 
 
 def _table(schema: pa.Schema, *columns: Iterable[Any]) -> pa.Table:

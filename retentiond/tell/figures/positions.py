@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from retentiond.decide.star_schema import excluded_groups
+from retentiond.decide.named_readers import excluded_groups
 from retentiond.memory.readers import GroupOnTopic
 from retentiond.model import PlanRow, Reason
 from retentiond.snapshot import Integers, PartitionReading, Snapshot, topics_of

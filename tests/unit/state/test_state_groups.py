@@ -16,7 +16,7 @@ import pytest
 from retentiond.act.evidence import Evidence
 from retentiond.act.rule import relevant_groups
 from retentiond.config import Config
-from retentiond.decide.star_schema import excluded_groups
+from retentiond.decide.named_readers import excluded_groups
 from retentiond.errors import StateError
 from retentiond.memory.readers import NOBODY, GroupOnTopic
 from retentiond.memory.remembered import NOTHING
