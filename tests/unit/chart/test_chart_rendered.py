@@ -379,6 +379,22 @@ def test_an_upgrade_checks_what_it_brings_before_the_daemon_has_it(tmp_path: Pat
     assert [each for each in off if each["kind"] == "Job"] == []
 
 
+def test_an_upgrade_is_checked_where_all_policies_are_the_teams_own(tmp_path: Path) -> None:
+    values = tmp_path / "values.yaml"
+    values.write_text(
+        "config: {kafka: {bootstrap.servers: 'b:9092'}}\npolicyConfigMaps: [payments-policy]\n"
+    )
+    documents = template(values)
+    job = only(documents, "Job")
+    (data,) = [
+        each["data"]
+        for each in documents
+        if each["kind"] == "ConfigMap" and each["metadata"]["name"] == job["metadata"]["name"]
+    ]
+    assert [each.policy.enabled for each in parse(data["config"], {}, tmp_path).entries] == [False]
+    assert "payments-policy" not in str(job)
+
+
 def test_what_the_values_add_is_where_kubernetes_reads_it() -> None:
     """Beside `test_every_object_is_one_that_kubernetes_knows`, which reads these values too."""
     documents = template(CI_TEAMS)
@@ -691,6 +707,19 @@ def test_the_notes_say_what_it_does_and_what_to_do_next(
     assert said in notes
     assert f"helm test {RELEASE} --namespace {NAMESPACE} --logs" in notes
     assert f"exec {RELEASE}-retentiond-0 -- retentiond audit" in notes
+
+
+@pytest.mark.parametrize("packaged", [True, False])
+def test_the_notes_of_a_clones_chart_say_what_it_does_not_check(
+    packaged: bool, tmp_path: Path
+) -> None:
+    chart = shutil.copytree(CHART if packaged else SOURCE, tmp_path / "retentiond")
+    (chart / "templates" / "NOTES.txt").rename(chart / "NOTES.txt")
+    (chart / "templates" / "notes.yaml").write_text(
+        'kind: Notes\ntext: {{ tpl (.Files.Get "NOTES.txt") . | toJson }}\n'
+    )
+    notes = only(template(values_named("minimal"), chart=chart), "Notes")["text"]
+    assert ("it does not check `config` and `policies`" in notes) is not packaged
 
 
 @pytest.mark.parametrize("release", ["no", "2024", "true"])
