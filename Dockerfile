@@ -45,7 +45,7 @@ FROM ${BASE}
 RUN mkdir -p /usr/share/man/man1 \
     && apt-get update \
     && apt-get install --yes --no-install-recommends \
-        ca-certificates openjdk-21-jre-headless procps python3 \
+        ca-certificates openjdk-21-jre-headless procps python3 tini \
     && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/apt /var/log/dpkg.log \
         /var/log/alternatives.log /tmp/* \
     && groupadd --gid 10001 retentiond \
@@ -73,7 +73,8 @@ USER 10001:10001
 # For the default http.port, with http.tls and http.basic_auth too.
 HEALTHCHECK --interval=30s --timeout=5s --start-period=60s --retries=3 \
     CMD ["python", "-m", "retentiond.healthcheck", "9477"]
-ENTRYPOINT ["retentiond"]
+# tini reaps what a killed JVM leaves behind, and passes signals on; -s: also where it is not process 1.
+ENTRYPOINT ["tini", "-s", "--", "retentiond"]
 CMD ["run"]
 ARG BASE
 ARG VERSION=dev

@@ -20,12 +20,10 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import os
-import signal
 import sys
 import traceback
 from collections.abc import Callable
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -116,8 +114,6 @@ def common(
 
 def main() -> None:
     """Runs a command; every error of retentiond's own ends as one sentence on stderr."""
-    if os.getpid() == 1:
-        work_in_a_child()
     with any_streams():
         _run()
 
@@ -135,46 +131,3 @@ def _run() -> None:
         said = "\n".join(map(printable, str(error).split("\n")))
         print(f"retentiond: {said}", file=sys.stderr)
         sys.exit(error.exit_code)
-
-
-FORWARDED_SIGNALS = {
-    signal.SIGHUP,
-    signal.SIGINT,
-    signal.SIGQUIT,
-    signal.SIGTERM,
-    signal.SIGUSR1,
-    signal.SIGUSR2,
-}
-
-
-def work_in_a_child() -> None:
-    """Returns in the child. Process 1 ends as that does, and with it all that is left."""
-    watched = FORWARDED_SIGNALS | {signal.SIGCHLD}
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
-    child = os.fork()
-    if child:
-        _watch(child, watched)
-    signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _watch(child: int, watched: set[signal.Signals]) -> NoReturn:
-    while True:
-        come = signal.sigwaitinfo(watched)
-        if come.si_signo == signal.SIGCHLD:
-            _bury(child)
-        elif come.si_code <= 0:  # else the kernel's: a terminal's Ctrl-C reaches the child itself
-            os.kill(child, come.si_signo)
-
-
-def _bury(child: int) -> None:
-    """Everybody who has ended. Ends with the child."""
-    while True:
-        try:
-            ended, status = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return
-        if ended == 0:
-            return
-        if ended == child:
-            code = os.waitstatus_to_exitcode(status)
-            os._exit(code if code >= 0 else 128 - code)

@@ -43,6 +43,11 @@ def test_the_composed_daemon_deletes_nothing_until_told_to_and_shows_on_loopback
     assert [port for port in ports if not port.startswith("127.0.0.1:")] == []
 
 
+def test_the_image_starts_the_daemon_below_an_init_of_debians() -> None:
+    assert json.loads(final("ENTRYPOINT")) == ["tini", "-s", "--", "retentiond"]
+    assert " tini " in final("RUN mkdir")
+
+
 def health(status: int) -> AbstractContextManager[str]:
     """A server that answers this status to /healthz and 404 elsewhere."""
     return answering(lambda asked: Answer(status if asked.path == "/healthz" else 404))
