@@ -27,6 +27,9 @@ from retentiond.config.values import is_unknown
 from retentiond.errors import ConfigError
 from retentiond.formatting import listed, say_duration
 
+MOST_KNOWN = 250_000
+"""So many topics' policies are kept: more than a cluster has topics."""
+
 
 @dataclass(frozen=True, slots=True)
 class PolicyEntry:
@@ -116,6 +119,8 @@ class Policies:
     def policy_for(self, topic: str) -> TopicPolicy | NoPolicy | None:
         """The policy of an enabled topic; None where nothing enables it. Worked out once."""
         if topic not in self._of_topics:
+            if len(self._of_topics) >= MOST_KNOWN:
+                self._of_topics.clear()  # topics come and go, and clients subscribe to any name
             self._of_topics[topic] = self._work_out(topic)
         return self._of_topics[topic]
 

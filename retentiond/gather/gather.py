@@ -239,14 +239,16 @@ def _awaited(
 def _readers_of_other_topics(
     second: Snapshot, listing: GroupListing, config: Config, first: Snapshot
 ) -> dict[str, frozenset[str]]:
-    existing = {topic.name for topic in first.topics}
+    existing = frozenset(topic.name for topic in first.topics)
     others = existing - {topic.name for topic in second.topics}
     awaited = _awaited(listing, config, existing, first.gone_topics)
     readers: dict[str, frozenset[str]] = {}
     for group in listing.groups:
         commits = CommitColumns.of(listing.commits.get(group, ()))
         committed = others.intersection(name for name, _ in commits.topics)
-        names = committed | listing.read_by(group, others) | awaited.get(group, frozenset())
+        # About all of them, as in each slice: then patterns need not be matched again.
+        reads = listing.read_by(group, existing) & others
+        names = committed | reads | awaited.get(group, frozenset())
         if names:
             readers[group] = frozenset(names)
     return readers

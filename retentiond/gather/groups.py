@@ -108,13 +108,20 @@ class GroupListing:
         members = self.members.get(group)
         if members is None:
             return frozenset()
-        matched = {
-            name
-            for pattern in map(_compiled, members.patterns)
-            for name in names
-            if pattern is None or pattern.fullmatch(name)
-        }
-        return (members.topics & names) | matched
+        found = members.topics & names
+        if not members.patterns:
+            return found
+        every = frozenset(names)
+        return found.union(*(_matched(pattern, every) for pattern in members.patterns))
+
+
+@lru_cache(maxsize=256)
+def _matched(pattern: str, names: frozenset[str]) -> frozenset[str]:
+    """Each reading asks about the same topics, and many groups have the same pattern."""
+    compiled = _compiled(pattern)
+    if compiled is None:
+        return names
+    return frozenset(name for name in names if compiled.fullmatch(name))
 
 
 @lru_cache(maxsize=1024)

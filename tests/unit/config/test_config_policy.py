@@ -8,6 +8,8 @@ import pytest
 
 from retentiond.config import Config, PolicyConflict, TopicPolicy
 from retentiond.config.pattern import Pattern
+from retentiond.config.policy import work_out_policies
+from retentiond.config.rules import TopicEntry, TopicRules
 from retentiond.errors import ConfigError
 from tests.unit.config.files import MINIMAL, parsed, policy_of
 
@@ -265,3 +267,13 @@ def test_a_trial_is_a_setting_like_others() -> None:
     conflict = config.policy_for("stage.raw")
     assert isinstance(conflict, PolicyConflict)
     assert not conflict.dry_run
+
+
+def test_names_that_were_once_asked_about_do_not_stay_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("retentiond.config.policy.MOST_KNOWN", 3)
+    policies = work_out_policies(TopicRules(), [TopicEntry(name="orders")])
+    for number in range(10):
+        assert policies.policy_for(f"no-topic-{number}") is None
+        assert len(policies._of_topics) <= 3

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from retentiond.errors import KafkaUnavailable
 from retentiond.gather.groups import READABLE, UNKNOWN_GROUP, GroupListing
@@ -315,3 +317,22 @@ def test_a_cluster_where_nobody_has_committed_yet_is_complete() -> None:
     taken = snapshot(kafka)
     assert taken.complete
     assert taken.groups == ()
+
+
+@given(
+    st.frozensets(st.sampled_from(["a", "a.b", "ab", "b", "é"])),
+    st.frozensets(st.sampled_from(["a", "b", "not.there"])),
+    st.lists(st.sampled_from(["a.*", "b", ".*é", "a\\..", "(", "\\Ca"]), max_size=3),
+)
+def test_who_reads_a_topic_by_pattern_is_found_whatever_was_asked_before(
+    names: frozenset[str], topics: frozenset[str], patterns: list[str]
+) -> None:
+    """One that can't be compiled, or means something else to the coordinator, may match any."""
+    listing = GroupListing(members={"g": GroupMembers(topics, tuple(patterns))})
+    expected = {
+        name
+        for name in names
+        if name in topics
+        or any(each in {"(", "\\Ca"} or re.fullmatch(each, name) for each in patterns)
+    }
+    assert listing.read_by("g", names) == expected
