@@ -18,6 +18,7 @@ value (`retentiond.model.Failure`): it holds what it touches and nothing else.
 from __future__ import annotations
 
 import traceback
+from collections.abc import Iterable, Sequence
 
 
 class RetentiondError(Exception):
@@ -31,15 +32,44 @@ class RetentiondError(Exception):
 
 
 class ConfigError(RetentiondError):
-    """``path`` is the path of the key (``topics[2].groups.min``), where there is one."""
+    """``path`` is the path of the key (``topics[2].groups.min``), where there is one. ``owner``:
+    whose file it is, where that is known. ``others``: what else is wrong."""
 
     exit_code = 2
 
-    def __init__(self, message: str, *, path: str | None = None, file: str | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: str | None = None,
+        file: str | None = None,
+        owner: str = "",
+        others: Iterable[ConfigError] = (),
+    ) -> None:
         self.message = message
         self.path = path
         self.file = file
+        self.owner = owner
+        self.others = tuple(others)
         super().__init__(": ".join(part for part in (file, path, message) if part))
+
+    def in_file(self, file: str, owner: str = "") -> ConfigError:
+        """It and the others, as those of this file where they name none."""
+        return ConfigError(
+            self.message,
+            path=self.path,
+            file=self.file or file,
+            owner=self.owner or owner,
+            others=(other.in_file(file, owner) for other in self.others),
+        )
+
+
+def together(errors: Sequence[ConfigError]) -> ConfigError:
+    """The first one, with all others."""
+    first, *rest = (error for each in errors for error in (each, *each.others))
+    return ConfigError(
+        first.message, path=first.path, file=first.file, owner=first.owner, others=rest
+    )
 
 
 class UsageError(RetentiondError):

@@ -27,7 +27,7 @@ from retentiond.cli.output.first_look import show_first_look
 from retentiond.cli.output.printing import Printer
 from retentiond.clock import now_ms
 from retentiond.config import Config
-from retentiond.config.reader import leads_to
+from retentiond.config.policy_files import leads_to
 from retentiond.cycle import PlannedCycle, plan_cycle
 from retentiond.errors import UsageError
 from retentiond.formatting import (

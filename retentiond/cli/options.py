@@ -248,41 +248,28 @@ def load(
     none_yet: bool = False,
     whole: bool = False,
     tell: Callable[[ConfigFiles], None] = lambda _files: None,
+    make_files: Callable[[], ConfigFiles] | None = None,
 ) -> Config:
     """The configuration, checked for both Kafka clients too. ``option``: what names the file.
     ``none_yet``: ``policies`` may lead to no file. ``whole``: a bad fenced file is an error, too.
-    ``tell`` gets the files that were read.
+    ``tell`` gets the files that were read, which ``make_files`` makes.
     Without ``secrets`` it asks for no variable and no file. Clients' properties that need one are
     then checked one by one, and not together. Raises `ConfigError`."""
     from retentiond import config as configuration
-    from retentiond.config.values import is_unknown
-    from retentiond.kafka.settings.properties import refuse_wrong, translate
+    from retentiond.config.files import ConfigFiles
+    from retentiond.kafka.confluent.admin import refuse_properties
 
     config = configuration.load(
-        path, os.environ if secrets else None, option=option, none_yet=none_yet, tell=tell
+        path,
+        os.environ if secrets else None,
+        option=option,
+        none_yet=none_yet,
+        tell=tell,
+        check_properties=refuse_properties,
+        make_files=make_files or ConfigFiles,
     )
     if whole and config.unreadable:
         raise config.unreadable[0].error
-    inherited = (config.defaults.groups and config.defaults.groups.external) or ()
-    places = (
-        (
-            f"external reader {reader.name}: connect_offsets.",
-            reader.connect_offsets.kafka,
-            (reader not in inherited and entry.file) or str(path),
-        )
-        for entry in config.entries
-        for reader in entry.policy.external_readers
-        if reader.connect_offsets is not None and reader.connect_offsets.kafka is not None
-    )
-    for at, properties, file in (("", config.kafka, str(path)), *places):
-        try:
-            if not is_unknown(properties):
-                translate(properties)
-            elif isinstance(properties, Mapping):
-                known = {k: None if is_unknown(v) else v for k, v in properties.items()}
-                refuse_wrong(known)
-        except ConfigError as error:
-            raise ConfigError(error.message, path=f"{at}{error.path}", file=file) from error
     return config
 
 

@@ -6,6 +6,7 @@ import os
 import queue
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -60,28 +61,30 @@ def run(
 
 def run_daemon(path: Path) -> None:
     """Returns when it was told to end."""
+    from retentiond.config.files import ConfigFiles
     from retentiond.daemon.daemon import Daemon
     from retentiond.state.state import open_state
 
     signals: queue.SimpleQueue[int] = queue.SimpleQueue()
     # Until the daemon listens: a file that changes behind its first reading is read again.
     signal.signal(signal.SIGHUP, lambda number, _: signals.put(number))
-    loaded, files, _ = _read(path)
+    loaded, files, _ = _read(path, ConfigFiles)
     if isinstance(loaded, ConfigError):
         raise loaded
     with open_state(loaded.state_dir) as state:
-        ended = Daemon(loaded, lambda: _read(path), state, files=files, signals=signals).run()
+        daemon = Daemon(loaded, lambda make: _read(path, make), state, files=files, signals=signals)
+        ended = daemon.run()
         if not ended:  # and before the state is closed: somebody may still be writing it
             _end_at_once(0)
 
 
-def _read(path: Path) -> Reading:
+def _read(path: Path, make_files: Callable[[], ConfigFiles]) -> Reading:
     from retentiond.daemon.reload import Reading
 
     files: list[ConfigFiles] = []
     outcome: Config | ConfigError
     try:
-        outcome = load(path, tell=files.append)
+        outcome = load(path, tell=files.append, make_files=make_files)
     except ConfigError as error:
         outcome = error
     return Reading(outcome, files[-1])

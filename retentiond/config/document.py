@@ -6,14 +6,15 @@ is no boolean, ``1:30`` is no number, ``0123`` keeps its zero. PyYAML's own cons
 what is deleted each of these is an error instead, and so are anchors.
 
 What comes from outside is text, never YAML, and is not searched again: a password may hold
-any character. It is never shown. ``$${`` is a plain ``${``.
+any character. It is never shown. ``$${`` is a plain ``${``. A team's file could take the daemon's
+secrets out, to an address of its own: it has no ``${NAME}``, and ``${file:PATH}`` below one folder.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -26,6 +27,9 @@ from retentiond.errors import ConfigError
 # A configuration is five levels deep. PyYAML's C composer recurses without a limit and takes
 # the process down (SIGSEGV) on a file of brackets, so depth is measured on events before it.
 _MOST_LEVELS = 50
+
+MOST_VALUES = 250_000
+"""Of a team's file, its keys included: 20,000 entries, which take some seconds."""
 
 _PLAIN, _UNTAGGED = "plain", "untagged"
 
@@ -64,9 +68,9 @@ class _Loader(getattr(yaml, "CBaseLoader", yaml.BaseLoader)):  # type: ignore[mi
         return _PLAIN if kind is yaml.ScalarNode and implicit[0] else _UNTAGGED
 
 
-def read_document(text: str) -> Tree | None:
+def read_document(text: str, most_values: int | None = None) -> Tree | None:
     """The file's tree, None where it holds nothing. Raises ConfigError with line or path."""
-    root = _compose(text)
+    root = _compose(text, most_values)
     return None if root is None else _tree(root, ())
 
 
@@ -83,7 +87,7 @@ def plain(tree: Tree | None) -> Any:
             return None
 
 
-def _compose(text: str) -> yaml.Node | None:
+def _compose(text: str, most_values: int | None) -> yaml.Node | None:
     if bad := yaml.reader.Reader.NON_PRINTABLE.search(text):
         line = text.count("\n", 0, bad.start()) + 1
         column = bad.start() - text.rfind("\n", 0, bad.start())
@@ -92,7 +96,7 @@ def _compose(text: str) -> yaml.Node | None:
             "remove it, or write it as an escape between double quotes"
         )
     try:
-        _refuse_depth_and_aliases(text)
+        _refuse_depth_and_aliases(text, most_values)
         root: yaml.Node | None = yaml.compose(text, Loader=_Loader)
     except yaml.MarkedYAMLError as exc:
         problem = ", ".join(part for part in (exc.context, exc.problem) if part)
@@ -102,9 +106,15 @@ def _compose(text: str) -> yaml.Node | None:
     return root
 
 
-def _refuse_depth_and_aliases(text: str) -> None:
-    depth = 0
+def _refuse_depth_and_aliases(text: str, most_values: int | None) -> None:
+    depth = values = 0
     for event in yaml.parse(text, Loader=_Loader):
+        values += isinstance(event, yaml.NodeEvent)
+        if most_values is not None and values > most_values:
+            raise ConfigError(
+                f"{_place(event.start_mark)}: expected at most {most_values:,} keys and values in "
+                "a policy file; a pattern is one entry for many topics"
+            )
         if isinstance(event, yaml.NodeEvent) and event.anchor is not None:
             raise ConfigError(
                 f"{_place(event.start_mark)}: anchors (&) and aliases (*) are not supported; write "
@@ -176,13 +186,21 @@ _REFERENCE = re.compile(
 _MOST_BYTES = 1 << 20  # of one file: a key or a certificate
 
 
+CheckProperties = Callable[[Mapping[str, str]], None]
+
+
 @dataclass(frozen=True, slots=True)
 class Outside:
     """What references are replaced from. ``environ`` None: neither variables nor files are asked
-    for, and a value that refers to one is unknown."""
+    for, and a value that refers to one is unknown. ``is_team``: it is about a team's file, and
+    ``secrets`` is the one folder that its ``${file:…}`` may lead to, if it has one.
+    ``check_properties`` raises ConfigError for properties that no Kafka client takes."""
 
     environ: Mapping[str, str] | None
     files: ConfigFiles
+    check_properties: CheckProperties = lambda _properties: None
+    is_team: bool = False
+    secrets: Path | None = None
 
 
 def substitute(tree: Tree, outside: Outside, base_dir: Path, at: _Path = ()) -> Tree:
@@ -213,10 +231,13 @@ def _substituted(scalar: Scalar, outside: Outside, base_dir: Path) -> Scalar:
             return "${"
         if reference["malformed"]:
             raise ConfigError("expected ${NAME} or ${file:PATH}; a plain ${ is written $${")
+        path = base_dir / (reference["file"] or "")
+        if outside.is_team:
+            path = _of_team(reference, outside, base_dir)
         if environ is None:
             return reference.group()
         if reference["file"]:
-            return _content(base_dir / reference["file"], outside.files)
+            return _content(path, outside.files)
         if (name := reference["name"]) not in environ:
             raise ConfigError(f"expected the environment variable {name} to be set")
         return environ[name]
@@ -231,6 +252,25 @@ def _substituted(scalar: Scalar, outside: Outside, base_dir: Path) -> Scalar:
         plain=whole or (scalar.plain and not replaced),
         substituted=bool(replaced),
         unknown=unknown,
+    )
+
+
+def _of_team(reference: re.Match[str], outside: Outside, base_dir: Path) -> Path:
+    """The file that a team's file refers to, from its own folder or from that of its secrets."""
+    if outside.secrets is None or not reference["file"]:
+        raise ConfigError(
+            f"expected a value without {reference.group()}: a team's file takes no variable, and a "
+            "${file:PATH} only below the folder that the main file names for it (policies: "
+            "[{file: …, secrets: FOLDER}]); write the value out, or $${ for a plain ${"
+        )
+    inside = Path(outside.files.resolve(outside.secrets).real_path)
+    for folder in (base_dir, outside.secrets):
+        path = folder / reference["file"]
+        if inside in Path(outside.files.resolve(path).real_path).parents:
+            return path
+    raise ConfigError(
+        f"expected a file below {str(outside.secrets)!r}, the folder of this file's secrets, not "
+        f"{reference.group()}"
     )
 
 

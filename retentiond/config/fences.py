@@ -76,6 +76,10 @@ class Fence(Section):
     forbid: tuple[Setting, ...] = ()
     """Settings that the file may not have, as in groups.only. By default none."""
 
+    secrets: Text | None = None
+    """The only folder that `${file:PATH}` in the policy file may lead to, relative to this file. By
+    default it takes nothing from outside."""
+
 
 KINDS_OF_POLICY_FILES = _GLOB, _FENCE = "(glob)", "(fence)"
 """Pydantic puts them into an error's path."""
@@ -184,6 +188,7 @@ class Fences:
         return self._around[topic]
 
     def of(self, file: str) -> PlacedFence | None:
+        """That of a file by the name that the fence has for it."""
         return next((each for each in self.every if each.file == file), None)
 
     def let(self, file: str, topic: str) -> bool:

@@ -4,6 +4,9 @@ They are opened one after another, and somebody may change them meanwhile: Kuber
 files of a ConfigMap at once, by the link ``..data``, and a mixture of two versions may delete what
 both of them keep. So each path is resolved before a file is opened, and what was found and read
 counts only if a second look finds the same.
+
+A file system may hang, and no thread that waits for it can be woken. So each path has a thread of
+its own, which is waited for only so long, and no second one while it hangs.
 """
 
 from __future__ import annotations
@@ -11,66 +14,245 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from concurrent.futures import wait as wait_for
 from contextlib import suppress
 from fnmatch import fnmatchcase
-from hashlib import sha256
 from pathlib import Path
+from typing import Any, NamedTuple, TypeVar, cast
 
+from retentiond.background import in_background
 from retentiond.errors import ConfigError
+
+Found = TypeVar("Found")
+
+ANSWER_S = 5.0
+"""How long a reading waits for the first path that does not answer."""
+
+NEXT_ANSWER_S = 0.1
+"""And for each further one: they are likely to be on the same mount."""
+
+MOST_LINKS = 40
+"""As Linux follows."""
+
+
+class Place(NamedTuple):
+    """Where a path leads: the file's own path, and each path on the way there, its own first."""
+
+    real_path: str
+    way: tuple[str, ...]
+
+
+class Content(NamedTuple):
+    """What a file held, or why it could not be read (a text). ``stamp``: which file it was and when
+    it was last written; None if it was written while it was read."""
+
+    found: bytes | str
+    stamp: tuple[int, ...] | None = ()
 
 
 class ConfigFiles:
-    """What one reading has found and read: names by glob, real paths and digests by path."""
+    """What one reading has found and read: names by glob, places and contents by path.
 
-    def __init__(self) -> None:
+    ``unsettled``: paths that count as they were in an ``earlier`` reading, because they don't stand
+    still. Without one they can't be read."""
+
+    def __init__(
+        self, unsettled: frozenset[str] = frozenset(), earlier: ConfigFiles | None = None
+    ) -> None:
         self._names: dict[tuple[str, Path], list[str] | str] = {}
-        self._real_paths: dict[Path, str] = {}
-        self._digests: dict[tuple[Path, int], bytes | str] = {}  # a text says why there is none
+        self._places: dict[Path, Place] = {}
+        self._contents: dict[tuple[Path, int], Content] = {}
+        self._unsettled = unsettled
+        self._earlier = earlier
+        self._patience_s = ANSWER_S
 
     def find(self, pattern: str, base_dir: Path) -> list[str]:
+        names: list[str] | ConfigError
+        if self._unsettled and isinstance(known := self._names.get((pattern, base_dir)), list):
+            return known
         try:
-            names = find(pattern, base_dir)
+            names = self._answer(f"{base_dir}: {pattern}", lambda: find(pattern, base_dir))
+        except OSError as error:
+            names = _not_looked_into(base_dir / pattern, error.strerror or error)
         except ConfigError as error:
-            self._names[pattern, base_dir] = str(error)
-            raise
-        self._names[pattern, base_dir] = names
+            names = error
+        if isinstance(names, list) and self._earlier is not None:
+            before = self._earlier._names.get((pattern, base_dir), [])
+            kept = before if isinstance(before, list) else []
+            names = [name for name in names if not self._is_unsettled(base_dir / name)]
+            names += (name for name in kept if self._is_unsettled(base_dir / name))
+            names.sort()
+        self._names[pattern, base_dir] = names if isinstance(names, list) else str(names)
+        if isinstance(names, ConfigError):
+            raise names
         return names
 
-    def resolve(self, path: Path) -> str:
-        """The same for the whole reading."""
-        if path not in self._real_paths:
-            self._real_paths[path] = os.path.realpath(path)
-        return self._real_paths[path]
+    def resolve(self, path: Path) -> Place:
+        """The same for the whole reading. What can't be followed leads no further."""
+        if path in self._places:
+            return self._places[path]
+        place = None
+        if self._earlier is not None and self._is_unsettled(path):
+            place = self._earlier._places.get(path)
+        if place is None:
+            try:
+                place = self._answer(str(path), lambda: _resolved(path))
+            except (OSError, ValueError):
+                place = Place(os.path.abspath(path), ())
+        self._places[path] = place
+        return place
 
-    def read(self, path: Path, most_bytes: int = -1) -> bytes:
-        """Raises OSError for whatever is no file, and ValueError for what is no path."""
-        real_path = self.resolve(path)
+    def read(self, path: Path, most_bytes: int) -> bytes:
+        """Its first bytes. Raises OSError for whatever is no file, and ValueError for what is no
+        path."""
+        real_path = self.resolve(path).real_path
         try:
-            content = _read(real_path, most_bytes)
+            if self._is_unsettled(path):
+                content = self._as_it_was(path, most_bytes)
+            else:
+                content = self._answer(str(path), lambda: _read(real_path, most_bytes))
         except OSError as error:
-            self._digests[path, most_bytes] = str(error)
+            self._contents[path, most_bytes] = Content(str(error))
             raise
-        self._digests[path, most_bytes] = sha256(content).digest()
-        return content
+        self._contents[path, most_bytes] = content
+        return cast(bytes, content.found)
 
-    def is_unchanged(self) -> bool:
-        """Whether another look finds the same names, the same real paths and the same contents. It
-        opens no file before all are resolved."""
+    def let_go(self) -> None:
+        """Of the earlier reading, once all is read."""
+        self._earlier = None
+
+    def _is_unsettled(self, path: Path) -> bool:
+        return str(path) in self._unsettled
+
+    def _as_it_was(self, path: Path, most_bytes: int) -> Content:
+        earlier = self._contents.get((path, most_bytes))
+        if earlier is None and self._earlier is not None:
+            earlier = self._earlier._contents.get((path, most_bytes))
+        if earlier is None or not isinstance(earlier.found, bytes):
+            raise OSError(errno.EBUSY, "it keeps changing while it is read")
+        return earlier
+
+    def is_missing(self, path: Path) -> bool:
+        """Whether there is no such file, though there is its folder."""
+        with suppress(OSError, ValueError):
+            return self._answer(
+                str(path), lambda: os.path.isdir(path.parent) and not os.path.exists(path)
+            )
+        return False
+
+    def look_again(self) -> ConfigFiles:
+        """At the same. It opens no file before all are resolved."""
         again = ConfigFiles()
         for pattern, base_dir in self._names:
             with suppress(ConfigError):
                 again.find(pattern, base_dir)
-        for path in self._real_paths:
+        for path in self._places:
             again.resolve(path)
-        for read in self._digests:
+        for path, most_bytes in self._contents:
             with suppress(OSError):
-                again.read(*read)
-        return (
-            again._names == self._names
-            and again._real_paths == self._real_paths
-            and again._digests == self._digests
+                again.read(path, most_bytes)
+        return again
+
+    def changed_in(self, later: ConfigFiles) -> frozenset[str]:
+        """The paths whose content, or the name that they lead to, differs in the later look."""
+        return frozenset(
+            (
+                *self._other_names(later),
+                *(
+                    str(path)
+                    for path, place in self._places.items()
+                    if os.path.basename(later._places[path].real_path)
+                    != os.path.basename(place.real_path)
+                ),
+                *(
+                    str(path)
+                    for (path, most_bytes), content in self._contents.items()
+                    if later._contents[path, most_bytes].found != content.found
+                ),
+            )
         )
+
+    def written_until(self, later: ConfigFiles) -> frozenset[str]:
+        """The paths that were written, came, went or led elsewhere until the later look, though
+        they may hold the same again. Those that don't count are left out."""
+        return (
+            frozenset(
+                (
+                    *self._other_names(later),
+                    *(
+                        str(path)
+                        for path, place in self._places.items()
+                        if later._places[path] != place
+                    ),
+                    *(
+                        str(path)
+                        for (path, most_bytes), content in self._contents.items()
+                        if later._contents[path, most_bytes] != content or content.stamp is None
+                    ),
+                )
+            )
+            - self._unsettled
+        )
+
+    def _other_names(self, later: ConfigFiles) -> Iterator[str]:
+        for (pattern, base_dir), names in self._names.items():
+            later_names = later._names[pattern, base_dir]
+            if isinstance(names, list) and isinstance(later_names, list):
+                yield from (str(base_dir / name) for name in {*names} ^ {*later_names})
+            elif names != later_names:
+                yield str(base_dir / pattern)
+
+    def _answer(self, path: str, work: Callable[[], Found]) -> Found:
+        """Raises OSError, too, if nothing comes in time."""
+        with _HANGING_LOCK:
+            hanging = _HANGING.get(path)
+            if hanging is None or hanging.done():
+                _HANGING.pop(path, None)
+                hanging = None
+        if hanging is None:
+            future = in_background(work, "configuration-file")
+            if wait_for([future], self._patience_s).done:
+                return future.result()
+            self._patience_s = NEXT_ANSWER_S
+            with _HANGING_LOCK:
+                _HANGING[path] = future
+        raise OSError(errno.ETIMEDOUT, NO_ANSWER)
+
+
+NO_ANSWER = "its file system does not answer"
+
+_HANGING: dict[str, Future[Any]] = {}
+"""What was given up, by path."""
+
+_HANGING_LOCK = threading.Lock()
+
+
+def _resolved(path: Path) -> Place:
+    """As `os.path.realpath`, with all that lies on the way."""
+    start = os.path.abspath(path)
+    at, rest, way = "/", [*reversed(start.split("/"))], [start]
+    while rest:
+        part = rest.pop()
+        if part in {"", "."}:
+            continue
+        if part == "..":
+            at = os.path.dirname(at)
+            continue
+        step = os.path.join(at, part)
+        try:
+            target = os.readlink(step)
+        except OSError:  # no link, or nothing that can be followed
+            at = step
+            continue
+        if len(way) > MOST_LINKS:
+            return Place(start, tuple(way))
+        at = "/" if target.startswith("/") else at
+        rest += reversed(target.split("/"))
+        way.append(os.path.normpath(os.path.join(at, *reversed(rest))))
+    return Place(at, tuple(way))
 
 
 _KINDS = {
@@ -82,11 +264,23 @@ _KINDS = {
 }
 
 
-def _read(path: str, most_bytes: int) -> bytes:
+def _read(path: str, most_bytes: int) -> Content:
     _refuse_all_but_files(os.stat(path))
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        _refuse_all_but_files(os.fstat(file.fileno()))  # somebody may have replaced it
-        return file.read(most_bytes)
+        before = os.fstat(file.fileno())
+        _refuse_all_but_files(before)  # somebody may have replaced it
+        content, after = file.read(most_bytes), os.fstat(file.fileno())
+    return Content(content, _stamp(after) if _stamp(after) == _stamp(before) else None)
+
+
+def _stamp(status: os.stat_result) -> tuple[int, ...]:
+    return (
+        status.st_dev,
+        status.st_ino,
+        status.st_size,
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+    )
 
 
 def _refuse_all_but_files(status: os.stat_result) -> None:

@@ -106,7 +106,7 @@ class Policies:
 
     def holding(self, files: Iterable[UnreadableFile]) -> Policies:
         """These policies, but that the fenced ``files`` can't be used any more either."""
-        held = {each.name: each for each in (*files, *self.unreadable)}
+        held = {each.name: each for each in (*self.unreadable, *files)}
         return Policies(
             tuple(each for each in self.entries if each.file not in held),
             self.files,

@@ -6,7 +6,7 @@ import queue
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -21,9 +21,9 @@ from retentiond.clock import ClockChanges, Stop, Stopped, now_ms
 from retentiond.config import Config
 from retentiond.config.files import ConfigFiles
 from retentiond.config.no_policy import UnreadableFile
-from retentiond.config.reader import unreadable_files
+from retentiond.config.policy_files import unreadable_files
 from retentiond.daemon.engine import Engine, EveryInterval, background_scheduler, build_versions
-from retentiond.daemon.reload import Reading, Reload
+from retentiond.daemon.reload import Read, Reading, Reload
 from retentiond.errors import (
     ConfigError,
     HistoryUnavailable,
@@ -36,6 +36,7 @@ from retentiond.errors import (
 )
 from retentiond.history.keeper import HistoryKeeper
 from retentiond.kafka.cluster import Observer
+from retentiond.kafka.confluent.admin import refuse_properties
 from retentiond.kafka.settings.tls import certificate_expiry_s
 from retentiond.state.audit_file import entry_bytes, log_bytes, oldest_entry_s
 from retentiond.state.operator_actions import read_pause
@@ -47,7 +48,7 @@ from retentiond.tell.metrics.registry import Exposition, Metrics
 from retentiond.tell.page.routes import status_page
 from retentiond.tell.port import raise_open_files
 from retentiond.tell.report import CycleReport
-from retentiond.tell.web import STUCK_S, DaemonStatus, application, serve
+from retentiond.tell.web import STUCK_S, DaemonStatus, Refusal, application, serve
 
 READING_CYCLE_END_S = 1.0
 """After a signal, for a cycle that only reads."""
@@ -83,7 +84,7 @@ class Daemon:
     def __init__(
         self,
         config: Config,
-        read: Callable[[], Reading],
+        read: Read,
         state: State,
         *,
         files: ConfigFiles | None = None,
@@ -95,7 +96,14 @@ class Daemon:
     ) -> None:
         """``files``: those of ``config``. ``signals``: those that came before."""
         self._read = read
-        self._reload = Reload(self._read_again, self._take_over, self._refuse, clock, files)
+        self._reload = Reload(
+            self._read_again,
+            self._take_over,
+            self._refuse,
+            clock,
+            files,
+            tell_unsettled=self._see_unsettled,
+        )
         self._state, self._state_dir = state, config.state_dir
         self._make_engine = make_engine
         self._log = structlog.get_logger()
@@ -107,8 +115,9 @@ class Daemon:
         self._failures = 0
         self._causes = Causes()
         self._not_pruned: str | None = None  # why the audit log could not be pruned last
-        self._in_force = config  # in force from the next cycle on
+        self._in_force = self._of_in_force = config  # in force from the next cycle on
         self._taken_over = config  # as it was read: its fenced files may have become bad since
+        self._of_clients = config  # likewise, of the engine's
         self._taking_over = threading.Lock()
 
         registry = CollectorRegistry()
@@ -117,10 +126,12 @@ class Daemon:
         kept = state.kept_file.kept
         self._metrics.restore(kept.complete_by(int(date() * 1000)))
         self._metrics.restore_held(kept.held)
+        self._date = date
         figures = self._metrics.daemon
         figures.paused = self._is_paused()
         raise_open_files()
         self._status = DaemonStatus(config.schedule.interval_ms, clock)
+        self._status.has_changed_since = lambda: self._reload.is_outdated
         self._status.pressure_interval_ms = config.schedule.under_pressure_ms
         self._status.unreadable = config.unreadable
         self._status.pause = lambda: read_pause(config.state_dir)
@@ -174,7 +185,8 @@ class Daemon:
             with suppress(queue.Empty):
                 return self._signals.get(timeout=SIGNAL_POLL_S)
             self._follow_clock()
-            self._reload.go_on()
+            is_refused = self._status.refused is not None
+            self._reload.go_on(is_refused=is_refused, watches=self._in_force.reload.watch)
 
     def _observe(self, api: str, result: str, seconds: float) -> None:
         """A request to Kafka has ended: whoever waits for it goes on."""
@@ -351,6 +363,7 @@ class Daemon:
             self._taken_over = config
             self._put_in_force(config)
         self._metrics.daemon.reload_succeeded = True
+        self._metrics.daemon.refused = self._status.refused = None
         self._log.info(
             logs.CONFIG_RELOADED,
             dry_run=config.dry_run,
@@ -368,30 +381,57 @@ class Daemon:
                 logs.POLICY_UNREADABLE, file=each.name, owner=each.owner, error=each.problem
             )
 
-    def _read_again(self) -> Reading:
-        reading = self._read()
+    def _read_again(self, make_files: Callable[[], ConfigFiles]) -> Reading:
+        reading = self._read(make_files)
         if not isinstance(reading.outcome, ConfigError):
             return reading
-        return reading._replace(unreadable=unreadable_files(self._taken_over, reading.files))
+        return reading._replace(unreadable=self._unreadable_of(self._taken_over, reading.files))
+
+    @staticmethod
+    def _unreadable_of(config: Config, files: ConfigFiles) -> tuple[UnreadableFile, ...]:
+        return unreadable_files(config, files, check_properties=refuse_properties)
+
+    def _see_unsettled(self, files: tuple[str, ...]) -> None:
+        """Says so once for each file."""
+        if new := sorted({*files} - {*self._status.unsettled}):
+            self._log.warning(logs.CONFIG_UNSETTLED, files=new)
+        self._status.unsettled = files
 
     def _refuse(
         self, error: ConfigError, unreadable: tuple[UnreadableFile, ...] | None = None
     ) -> None:
-        """The configuration in force stays, but for the topics of ``unreadable`` fenced files: they
-        are held, whatever else is wrong."""
+        """What was taken over last stays in force, but for the topics of ``unreadable`` fenced
+        files: they are held, whatever else is wrong."""
         self._metrics.daemon.reload_succeeded = False
+        before = self._status.refused
+        self._status.refused = Refusal(before.since_s if before else self._date(), error)
+        self._metrics.daemon.refused = error
         self._log.error(logs.CONFIG_REFUSED, error=str(error))
         if unreadable is None:
             return
         with self._taking_over:
-            held = self._taken_over.holding(unreadable)
-            if held.unreadable == self._in_force.unreadable:
+            held = self._taken_over.holding([*unreadable, *self._mended(unreadable)])
+            is_in_force = self._of_in_force is self._taken_over
+            if is_in_force and held.unreadable == self._in_force.unreadable:
                 return
             self._put_in_force(held)
         self._tell_of_unreadable(held)
 
+    def _mended(self, unreadable: Iterable[UnreadableFile]) -> Iterator[UnreadableFile]:
+        """The fenced files that were bad when what is in force was read, and are not any more: they
+        can only come in with the rest."""
+        names = {file.name for file in unreadable}
+        for file in self._taken_over.unreadable:
+            if file.name not in names:
+                problem = (
+                    f"{file.name}: it can be used again, and comes into force with the rest of "
+                    "the configuration, which is refused"
+                )
+                yield UnreadableFile(file.name, file.owner, problem, file.error)
+
     def _put_in_force(self, config: Config) -> None:
-        self._in_force = config
+        """With the lock."""
+        self._in_force, self._of_in_force = config, self._taken_over
         self._status.interval_ms = config.schedule.interval_ms
         self._status.pressure_interval_ms = config.schedule.under_pressure_ms
         self._status.unreadable = config.unreadable
@@ -406,24 +446,30 @@ class Daemon:
     def _adopt(self) -> None:
         """Takes over what was reloaded. Clients and session are replaced if their settings differ,
         unless only a restart helps: new clients would not know that two clusters answered."""
-        config = self._in_force
+        with self._taking_over:
+            config, read = self._in_force, self._taken_over
         if not self._waits_for_a_cycle():
             return
         if self._engine.fits(config):
             self._engine.config = self._history.config = config
+            self._of_clients = read
             return
         try:
             engine = self._made(config)
         except ConfigError as error:
+            found = self._unreadable_of(self._of_clients, ConfigFiles())
             with self._taking_over:
-                if self._in_force is config:  # else a further reload has come meanwhile
-                    self._taken_over = self._engine.config
-                    self._put_in_force(self._engine.config)
-            self._refuse(error)
+                is_last = self._in_force is config  # else a further reload has come meanwhile
+                if is_last:
+                    self._taken_over = self._of_clients
+            self._refuse(error, found if is_last else None)
+            with self._taking_over:
+                if self._engine.fits(self._in_force):  # which holds what can't be read
+                    self._engine.config = self._history.config = self._in_force
             return
         self._engine.close()
         self._engine = engine
-        self._history.config = config
+        self._history.config, self._of_clients = config, read
 
     def _shut_down(self) -> bool:
         asked_at = time.monotonic()

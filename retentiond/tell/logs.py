@@ -200,7 +200,11 @@ DELETION = "retentiond.deletion"
 """With ``audit.log``: one partition's deletion and its outcome, under the audit log's names."""
 
 CONFIG_REFUSED = "retentiond.config_refused"
-"""SIGHUP: the file is invalid. The old configuration stays in force."""
+"""At a reload: a file is invalid. The old configuration stays in force. Once for each content."""
+
+CONFIG_UNSETTLED = "retentiond.config_unsettled"
+"""With ``reload.watch``: these files have not stood still for minutes, so they stay in force as
+they were. Changes of other files come in. Logged once for each file."""
 
 CONFIG_NEEDS_RESTART = "retentiond.config_needs_restart"
 """SIGHUP: these settings have changed, and the daemon reads them only at its start."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ssl
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 import uvicorn
@@ -18,6 +19,7 @@ from starlette.types import ASGIApp
 
 from retentiond.config.config import Http
 from retentiond.config.no_policy import UnreadableFile
+from retentiond.errors import ConfigError
 from retentiond.formatting import printable
 from retentiond.state.operator_actions import Pause
 from retentiond.tell.metrics.registry import Exposition
@@ -28,12 +30,32 @@ READY_INTERVALS = 3
 """The daemon is ready if a cycle with complete evidence began within so many intervals, or within
 so many times the duration of that cycle."""
 
+DAY_S = 86_400
+
 STUCK_S = 300.0
 """A cycle without a sign of life for so long is stuck. Every request and every step has a shorter
 deadline of its own; where there is none (a disk, say), the daemon can't help itself."""
 
 BACKLOG = 32
 """How many connections asyncio accepts at once before it closes any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Of the configuration on disk. ``since_s``: since the last one that was taken, in epoch
+    seconds. ``error``: of its last content."""
+
+    since_s: float
+    error: ConfigError
+
+    def sentence(self, now_s: float, *, has_changed: bool) -> str:
+        since = datetime.fromtimestamp(self.since_s, UTC)
+        is_recent = now_s - self.since_s < DAY_S
+        said = f"configuration refused since {since:{'%H:%M' if is_recent else '%Y-%m-%d %H:%M'}}"
+        if has_changed:
+            return f"{said}: its files have changed since, and have not been taken yet"
+        owner = f" (owner {self.error.owner})" if self.error.owner else ""
+        return f"{said}: {self.error}{owner}"
 
 
 @dataclass(slots=True)
@@ -56,6 +78,10 @@ class DaemonStatus:
         None  # the present one; None: the last cycle's counts
     )
     unreadable: Sequence[UnreadableFile] = ()  # fenced policy files, whose topics are held
+    refused: Refusal | None = None  # the configuration on disk; an older one is in force
+    has_changed_since: Callable[[], bool] = lambda: False  # what was refused
+    unsettled: Sequence[str] = ()  # files that don't stand still, and count as they were
+    date: Callable[[], float] = time.time
     _last_complete: _CompleteCycle | None = None
     _heartbeat: _Heartbeat | None = None
 
@@ -107,6 +133,13 @@ class DaemonStatus:
             paused = None if pause is None else str(pause)
         return "; ".join(["ready", *([paused] if paused else []), *self._troubles()])
 
+    def of_configuration(self) -> Iterator[str]:
+        """What keeps the configuration on disk out of force."""
+        if self.refused is not None:
+            yield self.refused.sentence(self.date(), has_changed=self.has_changed_since())
+        for file in self.unsettled:
+            yield f"{file} has not stood still for minutes, so it counts as it was before"
+
     def _troubles(self) -> Sequence[str]:
         """Why the last cycle brought no plan, or what it lacked or left undone."""
         if self.problem:
@@ -142,7 +175,8 @@ def application(
     def readyz(_request: Request) -> Response:
         why = status.unready()
         held = (f"the topics of a fence are held: {each.problem}" for each in status.unreadable)
-        text = "; ".join(filter(None, [why or status.ready(), *held, status.history_problem()]))
+        first, refused = why or status.ready(), status.of_configuration()
+        text = "; ".join(filter(None, [first, *refused, *held, status.history_problem()]))
         return PlainTextResponse(f"{printable(text)}\n", status_code=503 if why else 200)
 
     def plan(_request: Request) -> Response:

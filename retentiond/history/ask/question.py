@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from retentiond.config import Config, ExternalReader, NoPolicy, TopicPolicy
 from retentiond.config.document import read_document
-from retentiond.config.reader import path_of, sentence_of
+from retentiond.config.parsing import path_of, sentence_of
 from retentiond.config.rules import PRESSURE, TopicEntry
 from retentiond.config.settings import SETTINGS, PolicySetting, refined
 from retentiond.decide.star_schema import RULE_SETTINGS

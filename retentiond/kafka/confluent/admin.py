@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
+from retentiond.config.values import is_unknown
 from retentiond.errors import ConfigError, KafkaUnavailable
 from retentiond.kafka.connection_check import problem_with, unavailable_at, usable_context
 from retentiond.kafka.interface import NO_SUCH_TOPIC, DeleteFailure, RequestResult
@@ -18,7 +19,12 @@ from retentiond.kafka.remedies import (
     no_answer_from,
     unavailable,
 )
-from retentiond.kafka.settings.properties import ClientSettings
+from retentiond.kafka.settings.properties import (
+    LIBRDKAFKAS,
+    ClientSettings,
+    refuse_wrong,
+    translate,
+)
 from retentiond.kafka.settings.tls import speaks_tls
 from retentiond.model import Failure
 
@@ -40,6 +46,33 @@ def new_client(settings: ClientSettings, tokens: TokenSource | None) -> AdminCli
         return AdminClient(config)
     except KafkaException as error:
         raise _not_made(settings, tokens, error) from error
+
+
+FILES_AND_LOGINS = ("ssl.", "sasl.", "security.protocol", "bootstrap.servers")
+"""What a client can only be tried with where the files, tokens and brokers are. It is read and
+checked one by one."""
+
+
+def refuse_properties(properties: Mapping[str, str]) -> None:
+    """Refuses what no client can be made of. It reads no certificate and connects to no broker.
+    Raises `ConfigError` naming the property."""
+    known = {name: value for name, value in properties.items() if not is_unknown(value)}
+    refuse_wrong({name: known.get(name) for name in properties})
+    if len(known) == len(properties):
+        known = dict(translate(properties).confluent)
+    tried = {
+        name: value
+        for name, value in known.items()
+        if name in LIBRDKAFKAS and not name.startswith(FILES_AND_LOGINS)
+    }
+    try:
+        AdminClient({**tried, "log_level": 0})
+    except KafkaException as error:
+        said = error.args[0].str().strip()
+        named = next((name for name in properties if f'"{name}"' in said), None)
+        raise ConfigError(
+            f"Kafka's client refuses this: {said}", path=f"kafka.{named}" if named else "kafka"
+        ) from None
 
 
 def _not_made(

@@ -113,6 +113,9 @@ MECHANISM_NAMES = frozenset({"sasl.mechanism", "sasl.mechanisms"})
 CONFLUENT_ONLY = ("debug", "broker.address.family")
 """The documented exceptions: they change how librdkafka logs and resolves, not what it may see."""
 
+LIBRDKAFKAS = frozenset({*PROPERTIES, *CONFLUENT_ONLY})
+"""What librdkafka knows by the file's own names."""
+
 
 MAX_IN_FLIGHT = "max_in_flight"
 """retentiond's own: how many requests may wait for one broker's answer at a time."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from retentiond.config.no_policy import UnreadableFile
+from retentiond.errors import ConfigError
 from retentiond.formatting import label
 from retentiond.history.keeper import HistoryStatus
 from retentiond.tell.metrics.definition import COUNTER, HISTOGRAM, INFO, Definition, single
@@ -25,6 +26,7 @@ class DaemonFigures:
     cluster_id: str = ""
     cluster_name: str = ""
     unreadable: Sequence[UnreadableFile] = ()
+    refused: ConfigError | None = None
     is_ready: Callable[[], bool | None] = lambda: None
     audit_log_bytes: Callable[[], float | None] = lambda: None
     audit_keep_s: float | None = None
@@ -126,6 +128,16 @@ DAEMON_METRICS: tuple[Definition[DaemonFigures], ...] = (
         "retentiond_config_last_reload_successful",
         "1 if the last reload of the configuration succeeded, else 0.",
         samples=single(lambda daemon: daemon.reload_succeeded),
+    ),
+    Definition(
+        "retentiond_configuration_refused",
+        "1 while the configuration on disk is refused and an older one is in force, with the file "
+        "that is wrong and its owner (each empty where that is not known).",
+        ("file", "owner"),
+        lambda daemon: [
+            ((label(error.file or ""), label(error.owner)), 1)
+            for error in ([] if daemon.refused is None else [daemon.refused])
+        ],
     ),
     Definition(
         "retentiond_policy_unreadable",

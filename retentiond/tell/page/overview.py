@@ -106,6 +106,8 @@ def _findings(
             yield HealthFinding(INFO, "Unseen readers", f"there may be some: {sign}")
         for caveat in caveats(report.answers.topics):
             yield HealthFinding(INFO, *caveat)
+    for sentence in status.of_configuration():
+        yield HealthFinding(WARN, "Configuration", sentence)
     for file in status.unreadable:
         yield HealthFinding(
             WARN, "Policy file", f"the topics of its fence are held: {file.problem}"

@@ -152,8 +152,14 @@ class FilesOfBench(ConfigFiles):
         super().__init__()
         self._bench, self._read = bench, bench.file
 
-    def is_unchanged(self) -> bool:
-        return self._bench.file is self._read
+    def look_again(self) -> ConfigFiles:
+        return FilesOfBench(self._bench)
+
+    def changed_in(self, later: ConfigFiles) -> frozenset[str]:
+        assert isinstance(later, FilesOfBench)
+        return frozenset() if later._read is self._read else frozenset({"file"})
+
+    written_until = changed_in
 
 
 class Bench:
@@ -230,7 +236,7 @@ class Bench:
         finally:
             os.kill(os.getpid(), end)
 
-    def _read(self) -> Reading:
+    def _read(self, _make_files: object) -> Reading:
         if isinstance(self.file, Config | ConfigError):
             return Reading(self.file, FilesOfBench(self))
         raise self.file

@@ -120,7 +120,7 @@ def test_patterns_that_differ_are_a_conflict_that_names_both_files(tmp_path: Pat
         ),
         (
             {"a": "owner: ${TEAM}\ntopics: [{name: o}]"},
-            "policies.d/a.yaml: owner: expected the environment variable TEAM",
+            "policies.d/a.yaml: owner: expected a value without ${TEAM}: a team's file takes no",
         ),
     ],
 )

@@ -31,7 +31,7 @@ class Files:
     def _refuse(self, error: ConfigError, _unreadable: object) -> None:
         self.taken.append(error)
 
-    def _read(self) -> Reading:
+    def _read(self, _make_files: object) -> Reading:
         self.readings += 1
         found = self.found.get()
         if isinstance(found, Config | ConfigError):
@@ -107,19 +107,28 @@ class Watched:
             "policies: policies.d/*.yaml\n"
         )
         self.swap(a="orders")
-        first = self._read()
+        first = self._read(ConfigFiles)
         assert isinstance(first.outcome, Config)
+        self.unsettled: tuple[str, ...] = ()
         self.reload = Reload(
-            self._read, self.taken.append, self._refuse, lambda: self.now_s, first.files
+            self._read,
+            self.taken.append,
+            self._refuse,
+            lambda: self.now_s,
+            first.files,
+            tell_unsettled=self._see_unsettled,
         )
+
+    def _see_unsettled(self, files: tuple[str, ...]) -> None:
+        self.unsettled = files
 
     def _refuse(self, error: ConfigError, _unreadable: object) -> None:
         self.taken.append(error)
 
-    def _read(self) -> Reading:
+    def _read(self, make_files: Callable[[], ConfigFiles]) -> Reading:
         files: list[ConfigFiles] = []
         try:
-            return Reading(load(self.main, {}, tell=files.append), files[-1])
+            return Reading(load(self.main, {}, tell=files.append, make_files=make_files), files[-1])
         except ConfigError as error:
             return Reading(error, files[-1])
 
@@ -213,3 +222,49 @@ def test_what_has_changed_is_looked_at_again_without_a_further_cycle(tmp_path: P
     watched.now_s += SETTLED_S
     watched.reload.go_on()
     eventually(lambda: len(watched.taken) == 1)
+
+
+def restless(watched: Watched, number: int) -> None:
+    """A generator that writes a time into a comment."""
+    text = f"owner: g\ntopics: [{{name: generated, {ON}}}]  # {number}\n"
+    (watched.folder / "policies.d" / "g.yaml").write_text(text)
+
+
+def test_a_file_that_never_stands_still_keeps_no_other_change_out_and_is_told(
+    tmp_path: Path,
+) -> None:
+    watched = Watched(tmp_path)
+    restless(watched, 0)
+    for _ in range(2):
+        watched.look()
+    watched.swap(a="payments")
+    taken: list[str | frozenset[str]] = []
+    for number in range(1, 60):
+        restless(watched, number)
+        taken += watched.look()
+        if number == 6:
+            assert taken == [frozenset({"payments", "generated"})]
+            watched.swap(a="orders")
+    assert taken[1:] == [frozenset({"orders", "generated"})]
+    assert watched.unsettled == (str(tmp_path / "policies.d" / "g.yaml"),)
+    for _ in range(3):
+        watched.look()
+    assert watched.unsettled == ()
+
+
+def test_two_contents_that_take_turns_do_not_stand_still(tmp_path: Path) -> None:
+    watched = Watched(tmp_path)
+    file = tmp_path / "policies.d" / "g.yaml"
+    for _ in range(6):
+        for topic in ("one", "two"):  # each look finds the second one
+            file.write_text(watched.text(topic))
+        assert watched.look() == []
+
+
+def test_a_look_begins_no_further_reading_beside_one_that_was_given_up(files: Files) -> None:
+    files.reload.begin()
+    files.now_s += RELOAD_TIMEOUT_S + 1
+    files.reload.go_on()
+    for _ in range(3):
+        files.reload.look()
+    assert files.readings == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from retentiond.tell import logs
 from retentiond.tell.report import CycleReport
 from tests.support.builders.daemons import Bench, live, settings
 from tests.support.builders.reports import report, row
+from tests.support.waiting import eventually
 
 
 def main_file(folder: Path, policies: str) -> Path:
@@ -338,3 +340,76 @@ def test_a_reload_ends_no_back_off_report() -> None:
         bench.tick(no_kafka)
 
     assert len(live(play).events(logs.CYCLE_FAILED)) == 1
+
+
+def test_a_fence_s_hold_stays_when_the_clients_of_a_new_configuration_cannot_be_made(
+    tmp_path: Path,
+) -> None:
+    """One SIGHUP brings a bad fenced file, and a broker's setting that librdkafka refuses."""
+    main = main_file(tmp_path, "[{file: pay.yaml, topics: ['pay.*']}]")
+    pay = tmp_path / "pay.yaml"
+    pay.write_text("owner: payments\ntopics: [{name: pay}]\n")
+    in_force = load(main, {})
+    pay.write_text("owner: payments\ntopics: 3\n")
+    main.write_text(main.read_text().replace("localhost:9092", "elsewhere:9092"))
+
+    def play(bench: Bench) -> None:
+        bench.refusal = ConfigError("no", path="kafka.socket.timeout.ms")
+        bench.reload(load(main, {}))
+        bench.tick()
+        bench.tick()
+        assert "pay.yaml: topics" in bench.get("/readyz").text
+
+    used = live(play, in_force).engines[0].configs_used
+    assert len(used) == 2
+    for config in used:
+        assert isinstance(config.policy_for("pay"), PolicyUnreadable)
+        assert config.kafka == in_force.kafka
+
+
+def test_a_refused_configuration_is_told_by_each_surface_until_one_is_taken() -> None:
+    error = ConfigError("unknown setting", path="topics[0].x", file="p.d/a.yaml", owner="logistics")
+    series = 'retentiond_configuration_refused{file="p.d/a.yaml",owner="logistics"} 1.0'
+    said = r"configuration refused since \d\d:\d\d: p.d/a.yaml: topics\[0\].x: unknown setting"
+
+    def play(bench: Bench) -> None:
+        bench.tick()
+        assert "refused" not in bench.get("/readyz").text
+        assert "retentiond_configuration_refused{" not in bench.get("/metrics").text
+        bench.reload(error)
+        assert bench.get("/readyz").status_code == 200
+        assert re.search(said + r" \(owner logistics\)", bench.get("/readyz").text)
+        assert re.search(said, bench.get("/").text)
+        assert series in bench.get("/metrics").text
+        bench.file = ConfigError("something else, that nobody has read yet")
+        bench.later_s += SETTLED_S
+        eventually(lambda: "its files have changed since" in bench.get("/readyz").text)
+        assert "topics[0].x" not in bench.get("/readyz").text
+        bench.reload(ConfigError("bad", file="r.yaml"))
+        assert "r.yaml: bad" in bench.get("/readyz").text
+        assert 'refused{file="r.yaml",owner=""} 1.0' in bench.get("/metrics").text
+        bench.reload(OTHER_TOPIC)
+        for path in ("/readyz", "/", "/metrics"):
+            assert "refused since" not in bench.get(path).text
+        assert "retentiond_configuration_refused{" not in bench.get("/metrics").text
+
+    live(play)
+
+
+def test_a_fenced_file_that_is_mended_is_not_blamed_while_the_rest_is_refused(
+    tmp_path: Path,
+) -> None:
+    main = main_file(tmp_path, "[{file: pay.yaml, topics: ['pay.*']}]")
+    pay = tmp_path / "pay.yaml"
+    pay.write_text("owner: payments\ntopics: 3\n")
+
+    def play(bench: Bench) -> None:
+        assert "pay.yaml: topics: expected" in bench.get("/readyz").text
+        pay.write_text("owner: payments\ntopics: [{name: pay}]\n")
+        bench.reload(ConfigError("bad", file="r.yaml"))
+        assert "pay.yaml: topics: expected" not in bench.get("/readyz").text
+        assert "pay.yaml: it can be used again" in bench.get("/readyz").text
+        bench.tick()
+
+    (used,) = live(play, load(main, {})).engines[0].configs_used
+    assert isinstance(used.policy_for("pay"), PolicyUnreadable)

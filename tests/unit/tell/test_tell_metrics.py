@@ -138,6 +138,7 @@ def full(metrics: Metrics, registry: CollectorRegistry) -> CollectorRegistry:
     daemon.history = lambda: HistoryStatus(bytes=7, written_at=1.5, failures=2)
     daemon.dropped_log_lines = lambda: 3
     daemon.unreadable = [UnreadableFile.because_of(ConfigError("bad"), "pay.yaml", "payments")]
+    daemon.refused = ConfigError("bad", file="pay.yaml", owner="payments")
     return registry
 
 

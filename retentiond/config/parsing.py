@@ -1,0 +1,83 @@
+"""One file's text to its section, and what is wrong with it in words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from pydantic import ValidationError
+
+from retentiond.config.document import Outside, dotted, read_document, shown, substitute
+from retentiond.config.fences import KINDS_OF_POLICY_FILES
+from retentiond.config.files import ConfigFiles
+from retentiond.config.values import Section
+from retentiond.errors import OUT_OF_BOUNDS, ConfigError, together
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
+SectionOfFile = TypeVar("SectionOfFile", bound=Section)
+
+_SENTENCES = {  # pydantic's own kinds of error; the settings' types bring their sentence along
+    **OUT_OF_BOUNDS,
+    "too_short": "expected at least one entry in this list",
+    "tuple_type": "expected a list, not {given}",
+    "mapping_type": "expected a mapping of settings, not {given}",
+    "dict_type": "expected a mapping of settings, not {given}",
+}
+
+
+def parsed(
+    kind: type[SectionOfFile],
+    text: str,
+    required: str,
+    outside: Outside,
+    base_dir: Path,
+    *,
+    most_values: int | None = None,
+) -> SectionOfFile:
+    tree = read_document(text, most_values)
+    if tree is None:
+        raise ConfigError(f"the file is empty, expected at least {required}")
+    tree = substitute(tree, outside, base_dir)
+    try:
+        return kind.model_validate(tree)
+    except ValidationError as exc:
+        found = exc.errors()
+    places = [error["loc"] for error in found]
+    found = [
+        error
+        for error, place in zip(found, places, strict=True)
+        # Pydantic counts the good entries of a list alone.
+        if error["type"] != "too_short"
+        or not any(other[:-1][: len(place)] == place for other in places)
+    ]
+    # Raised out here, not from exc: what it was made from holds every value, secrets too.
+    raise together([ConfigError(sentence_of(each), path=path_of(each)) for each in found])
+
+
+def read_text(path: Path, option: str, files: ConfigFiles, most_bytes: int) -> str:
+    try:
+        content = files.read(path, most_bytes + 1)
+        if len(content) > most_bytes:
+            raise ConfigError(f"expected a file of at most {most_bytes:,} bytes")
+        return content.decode("utf-8")
+    except (OSError, ValueError) as exc:
+        if isinstance(exc, UnicodeDecodeError):
+            line = exc.object.count(b"\n", 0, exc.start) + 1
+            raise ConfigError(f"line {line}: expected UTF-8 text; save the file as UTF-8") from exc
+        reason = getattr(exc, "strerror", None) or "not a path"
+        raise ConfigError(
+            f"can't read the configuration ({reason}); give the path of a file with {option}"
+        ) from exc
+
+
+def sentence_of(error: ErrorDetails) -> str:
+    template = _SENTENCES.get(error["type"], "{msg}")
+    return template.format(msg=error["msg"], given=shown(error["input"]), **error.get("ctx", {}))
+
+
+def path_of(error: ErrorDetails) -> str | None:
+    below: tuple[str | int, ...] = error.get("ctx", {}).get("below", ())
+    keys = (each for each in error["loc"] if each not in KINDS_OF_POLICY_FILES)
+    return dotted((*keys, *below)) or None
