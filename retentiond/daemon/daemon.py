@@ -130,8 +130,9 @@ class Daemon:
         figures = self._metrics.daemon
         figures.paused = self._is_paused()
         raise_open_files()
-        self._status = DaemonStatus(config.schedule.interval_ms, clock)
-        self._status.has_changed_since = lambda: self._reload.is_outdated
+        self._status = DaemonStatus(
+            config.schedule.interval_ms, clock, has_changed_since=lambda: self._reload.is_outdated
+        )
         self._status.pressure_interval_ms = config.schedule.under_pressure_ms
         self._status.unreadable = config.unreadable
         self._status.pause = lambda: read_pause(config.state_dir)
