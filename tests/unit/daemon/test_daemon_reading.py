@@ -249,7 +249,7 @@ def test_a_file_that_never_stands_still_keeps_no_other_change_out_and_is_told(
     assert watched.unsettled == (str(tmp_path / "policies.d" / "g.yaml"),)
     for _ in range(3):
         watched.look()
-    assert watched.unsettled == ()
+    assert not watched.unsettled
 
 
 def test_two_contents_that_take_turns_do_not_stand_still(tmp_path: Path) -> None:
