@@ -9,11 +9,6 @@ problem; 2 usage or configuration; 3 ``--exit-code`` found what the command look
 Results go to stdout, logs to stderr. A reader of stdout that goes before the end (``| head -1``)
 changes no code; a result that can't be written, to a full disk or a closed stdout, ends with 1. A
 full disk below stderr changes nothing: the log is no result.
-
-The kernel hands every orphan to the first process of a container. An orphan that ends stays a
-zombie until its parent asks for its exit code, and a daemon can't ask for those of all children,
-since libraries wait for theirs. So where retentiond is process 1, it works in a child, and process
-1 does nothing but pass signals on and bury the dead.
 """
 
 from __future__ import annotations

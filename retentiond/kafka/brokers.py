@@ -26,6 +26,7 @@ from kafka.protocol.metadata import ApiVersionsRequest
 
 from retentiond import __version__
 from retentiond.errors import KafkaUnavailable
+from retentiond.kafka.broker_errors import BrokerError
 from retentiond.kafka.client import Client
 from retentiond.kafka.network_client import (
     NetworkClient,
@@ -218,8 +219,6 @@ METADATA_TOPIC = "__cluster_metadata"
 
 WITH_TIMES = 1
 
-CLUSTER_AUTHORIZATION_FAILED = 31
-
 NO_LEADER = Failure("LEADER_NOT_AVAILABLE", "the cluster's controllers have no leader just now")
 
 
@@ -241,7 +240,7 @@ def cluster_time(client: Client) -> int | Failure | None:
 
 
 def _time_of_controller(answer: Any) -> int | Failure | None:
-    if answer.error_code == CLUSTER_AUTHORIZATION_FAILED:
+    if answer.error_code == BrokerError.CLUSTER_AUTHORIZATION_FAILED.code:
         return None
     if answer.error_code:
         return failure_of_code(answer.error_code)

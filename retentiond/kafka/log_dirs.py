@@ -19,10 +19,12 @@ from typing import Any, TypeAlias
 from kafka.protocol.admin import DescribeClusterRequest, DescribeLogDirsRequest
 
 from retentiond.formatting import HOUR_MS, MINUTE_MS
+from retentiond.kafka.broker_errors import BrokerError
 from retentiond.kafka.brokers import request_for, settings_in
 from retentiond.kafka.client import Client
 from retentiond.kafka.interface import LogDir, LogDirs, Replica
 from retentiond.kafka.network_client import (
+    NO_ERROR,
     UNKNOWN_TOPIC,
     NetworkClient,
     failure_of_code,
@@ -33,7 +35,8 @@ from retentiond.kafka.topics import as_kafka_prints_it
 from retentiond.model import Failure, TopicPartition
 
 NOT_ALLOWED = Failure(
-    "CLUSTER_AUTHORIZATION_FAILED", "its log directories are only shown with DESCRIBE on CLUSTER"
+    BrokerError.CLUSTER_AUTHORIZATION_FAILED.name,
+    "its log directories are only shown with DESCRIBE on CLUSTER",
 )
 
 NOT_YET = Failure("REQUEST_TIMED_OUT", "it has not answered yet; the next cycle asks again")
@@ -145,7 +148,9 @@ def _nowhere(
 ) -> set[TopicPartition]:
     """Those that the metadata are sure are not the broker's."""
     assigned = _assigned(metadata)
-    sure = {topic.name for topic in metadata.topics if topic.error_code in (0, UNKNOWN_TOPIC)}
+    sure = {
+        topic.name for topic in metadata.topics if topic.error_code in (NO_ERROR, UNKNOWN_TOPIC)
+    }
     return {at for at in partitions if at.topic in sure and node not in assigned.get(at, ())}
 
 

@@ -22,6 +22,7 @@ from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.schemas.fields.codecs import UnsignedVarInt32
 from kafka.protocol.schemas.fields.codecs.tagged_fields import TaggedFields
 
+from retentiond.kafka.broker_errors import BY_CODE, BrokerError
 from retentiond.kafka.cluster_identity import ClusterIdentity
 from retentiond.kafka.connecting import look_up
 from retentiond.kafka.interface import OFFSETS_TOPIC
@@ -51,8 +52,8 @@ POLL_S = 0.02
 PROOF_S = 1.0
 """How long right before a request a broker may take to tell which cluster it belongs to."""
 
-UNKNOWN_TOPIC = 3
-"""Kafka's error code: there is no such topic."""
+NO_ERROR = BrokerError.NO_ERROR.code
+UNKNOWN_TOPIC = BrokerError.UNKNOWN_TOPIC_OR_PARTITION.code
 
 LAST_METADATA_WITH_RIGHTS = 10
 """The last version of Metadata that tells what the principal may do with the cluster; later ones
@@ -68,10 +69,11 @@ def failure_of_exception(error: BaseException) -> Failure:
 
 def failure_of_code(code: int, message: str | None = None) -> Failure:
     """``message``: the broker's, if it sent one."""
-    if code not in kp_errors.kafka_errors:
+    known = BY_CODE.get(code)
+    if known is None:
         return Failure(f"ERROR_{code}", message or "this version does not know that error")
-    error = kp_errors.for_code(code)
-    return Failure(error.message or error.__name__, message or error.description or "")
+    described = kp_errors.for_code(code).description if code in kp_errors.kafka_errors else None
+    return Failure(known.name, message or described or "")
 
 
 def metadata_request(names: Iterable[str] | None, **more: Any) -> Any:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from retentiond.errors import KafkaUnavailable
+from retentiond.kafka.broker_errors import BrokerError
 from retentiond.model import Failure
 
 
@@ -145,11 +146,11 @@ def no_answer_from(servers: str, reason: object, words: SettingNames) -> KafkaUn
     )
 
 
-TOPIC_REFUSED = "TOPIC_AUTHORIZATION_FAILED"
+TOPIC_REFUSED = BrokerError.TOPIC_AUTHORIZATION_FAILED.name
 
-GROUP_REFUSED = "GROUP_AUTHORIZATION_FAILED"
+GROUP_REFUSED = BrokerError.GROUP_AUTHORIZATION_FAILED.name
 
-NOT_UNPACKED = "INVALID_RECORD"
+NOT_UNPACKED = BrokerError.INVALID_RECORD.name
 
 RAISE_THE_LIMIT = (
     "the broker does not unpack the records whose timestamps it is asked for: raise "

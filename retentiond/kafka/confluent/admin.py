@@ -11,8 +11,9 @@ from confluent_kafka.admin import AdminClient
 
 from retentiond.config.values import is_unknown
 from retentiond.errors import ConfigError, KafkaUnavailable
+from retentiond.kafka.broker_errors import BY_CODE, BrokerError
 from retentiond.kafka.connection_check import problem_with, unavailable_at, usable_context
-from retentiond.kafka.interface import NO_SUCH_TOPIC, DeleteFailure, RequestResult
+from retentiond.kafka.interface import DeleteFailure, RequestResult
 from retentiond.kafka.remedies import (
     ConnectionProblem,
     ProblemKind,
@@ -88,7 +89,7 @@ def _not_made(
         problem = ConnectionProblem(ProblemKind.NO_TOKEN, tokens.failure)
         return unavailable(settings.bootstrap_servers, problem, settings.words)
     cause: KafkaError = error.args[0]
-    if cause.code() == KafkaError._INVALID_ARG:
+    if cause.code() == BrokerError._INVALID_ARG.code:
         return ConfigError(f"Kafka's client refuses this: {cause.str().strip()}", path="kafka")
     return _no_answer(settings, error)
 
@@ -110,52 +111,18 @@ def _no_answer(settings: ClientSettings, error: BaseException) -> KafkaUnavailab
     return no_answer_from(settings.bootstrap_servers, failure_of_error(error), settings.words)
 
 
-LEADER_MOVED = frozenset(
-    {
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.FENCED_LEADER_EPOCH,
-        KafkaError.UNKNOWN_LEADER_EPOCH,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError._NOENT,  # librdkafka found no leader at all, and asked nobody
-    }
-)
-"""Answers that a metadata refresh and a second request fix, whatever ``retriable()`` says."""
-
-REFUSED = frozenset(
-    {
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-        KafkaError.OFFSET_OUT_OF_RANGE,
-        KafkaError.POLICY_VIOLATION,
-        KafkaError.TOPIC_EXCEPTION,
-        KafkaError.UNSUPPORTED_VERSION,
-        KafkaError.INVALID_REQUEST,
-        KafkaError._INVALID_ARG,  # these are librdkafka's own: nothing went out
-        KafkaError._UNKNOWN_TOPIC,
-        KafkaError._UNKNOWN_PARTITION,
-        KafkaError._AUTHENTICATION,
-        KafkaError._UNSUPPORTED_FEATURE,
-    }
-)
-"""Answers of DeleteRecords that prove that no log start offset was moved.
-
-UNKNOWN_TOPIC_OR_PARTITION is none: a broker whose replica is taken from it while it waits for its
-followers answers so after it has moved the log start.
-"""
-
-
-KAFKAS_NAMES = {
-    "UNKNOWN_TOPIC_OR_PART": NO_SUCH_TOPIC,
-    "TOPIC_EXCEPTION": "INVALID_TOPIC_EXCEPTION",
+CALLED_OTHERWISE = {
+    error.code: error.name
+    for error in (BrokerError.UNKNOWN_TOPIC_OR_PARTITION, BrokerError.INVALID_TOPIC_EXCEPTION)
 }
-"""Names of errors as Kafka's protocol guide has them, where librdkafka has others."""
+"""Names that others ask for, where librdkafka has others."""
 
 
 def failure_of_error(error: BaseException) -> Failure:
     """A confluent-kafka exception, or a future's time-out, as a value."""
     if isinstance(error, KafkaException):
         cause: KafkaError = error.args[0]
-        return Failure(KAFKAS_NAMES.get(cause.name(), cause.name()), cause.str())
+        return Failure(CALLED_OTHERWISE.get(cause.code(), cause.name()), cause.str())
     if isinstance(error, TimeoutError):
         return Failure("_TIMED_OUT", "the client did not answer in time")
     return Failure(type(error).__name__, str(error))
@@ -164,9 +131,6 @@ def failure_of_error(error: BaseException) -> Failure:
 def failure_of_deletion(error: BaseException) -> DeleteFailure:
     """What a failed DeleteRecords proves. Anything not known to be a refusal proves nothing."""
     code = error.args[0].code() if isinstance(error, KafkaException) else None
-    result = RequestResult.UNKNOWN
-    if code in LEADER_MOVED:
-        result = RequestResult.MOVED
-    elif code in REFUSED:
-        result = RequestResult.REFUSED
+    known = None if code is None else BY_CODE.get(code)
+    result = RequestResult.UNKNOWN if known is None else known.deletion
     return DeleteFailure(result, failure_of_error(error))

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 from kafka.protocol.consumer import OffsetFetchRequest
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest
 
+from retentiond.kafka.broker_errors import BrokerError
 from retentiond.kafka.client import Client
 from retentiond.kafka.groups.commit_columns import CommitColumns
 from retentiond.kafka.interface import NOT_ANSWERED, TOLD_TWICE
@@ -49,7 +50,9 @@ COMMITS_PER_OFFSET_FETCH = 500_000
 FIND_COORDINATOR_BATCHED = 4
 """FindCoordinator takes many groups since this version (KIP-699, Kafka 3.0)."""
 
-NO_COORDINATOR = Failure("COORDINATOR_NOT_AVAILABLE", "no broker coordinates the group")
+NO_COORDINATOR = Failure(
+    BrokerError.COORDINATOR_NOT_AVAILABLE.name, "no broker coordinates the group"
+)
 
 
 async def ask_coordinators(

@@ -32,6 +32,7 @@ from retentiond.kafka.client import Client
 from retentiond.kafka.groups.coordinators import GROUPS_PER_REQUEST, offset_fetch, read_commits
 from retentiond.kafka.interface import OFFSETS_TOPIC, CoordinatorState, ListedGroup
 from retentiond.kafka.network_client import (
+    NO_ERROR,
     UNKNOWN_TOPIC,
     NetworkClient,
     failure_of_code,
@@ -42,8 +43,6 @@ from retentiond.kafka.network_client import (
 from retentiond.kafka.remedies import GROUP_REFUSED
 from retentiond.kafka.wire.by_hand import ListOffsets, OffsetQuery
 from retentiond.model import Failure, GroupKind
-
-NO_ERROR = 0
 
 KINDS = frozenset(kind.value for kind in GroupKind)
 

@@ -27,6 +27,7 @@ from kafka.structs import TopicPartition as PartitionOfClient
 
 from retentiond.clock import seconds_since_boot
 from retentiond.kafka import topics
+from retentiond.kafka.broker_errors import BrokerError, Means, means_by_name
 from retentiond.kafka.client import Client
 from retentiond.kafka.interface import KeyedRecord, OffsetBound
 from retentiond.kafka.network_client import NetworkClient, failure_of_code, failure_of_exception
@@ -167,7 +168,7 @@ class LastRecords:
                 if failure is LEADER_CHANGED:
                     return failure
                 tries[at] = tries.get(at, 0) + 1
-                if tries[at] >= MOST_TRIES:
+                if tries[at] >= MOST_TRIES or means_by_name(failure.code) is Means.STOP:
                     return failure
                 self._leaders.forget()
                 time.sleep(RETRY_S)
@@ -241,15 +242,19 @@ class LastRecords:
         self._last[at, key] = value
 
 
-END_NOT_KNOWN = Failure("OFFSET_NOT_AVAILABLE", "the partition's leader does not know its end yet")
+END_NOT_KNOWN = Failure(
+    BrokerError.OFFSET_NOT_AVAILABLE.name, "the partition's leader does not know its end yet"
+)
 
 LEADER_CHANGED = Failure(
-    "FENCED_LEADER_EPOCH", "another leader epoch has begun since the reading did"
+    BrokerError.FENCED_LEADER_EPOCH.name, "another leader epoch has begun since the reading did"
 )
 
 NO_RECORDS = Failure("NOT_ANSWERED", "the leader has sent no record as a whole")
 
-THROTTLED = Failure("THROTTLING_QUOTA_EXCEEDED", "the broker's quota lets nothing through")
+THROTTLED = Failure(
+    BrokerError.THROTTLING_QUOTA_EXCEEDED.name, "the broker's quota lets nothing through"
+)
 
 
 def _part(answer: Any) -> Any:

@@ -21,6 +21,7 @@ from kafka.protocol.consumer import (
 )
 
 from retentiond.clock import now_ms
+from retentiond.kafka.broker_errors import BrokerError, Means, means
 from retentiond.kafka.client import Client
 from retentiond.kafka.interface import (
     NOT_ANSWERED,
@@ -54,23 +55,15 @@ TIMES_PER_REQUEST = 5000
 EPOCHS_FOR_CLIENTS = 3
 """The first version of OffsetForLeaderEpoch that tells a client from a replica (Kafka 2.3)."""
 
-SILENT_LEADER = Failure("LEADER_NOT_AVAILABLE", "the partition's leader does not answer")
+SILENT_LEADER = Failure(
+    BrokerError.LEADER_NOT_AVAILABLE.name, "the partition's leader does not answer"
+)
 
 NO_OFFSET_AT_TIME = -1
 
-NO_OFFSET = Failure("OFFSET_NOT_AVAILABLE", "the partition's leader knows no such offset")
-
-RETRY_AFTER_METADATA = frozenset(
-    {
-        3,  # UNKNOWN_TOPIC_OR_PARTITION: its replica has moved on
-        5,  # LEADER_NOT_AVAILABLE
-        6,  # NOT_LEADER_OR_FOLLOWER
-        74,  # FENCED_LEADER_EPOCH
-        75,  # UNKNOWN_LEADER_EPOCH: also where the topic was recreated
-        78,  # OFFSET_NOT_AVAILABLE: it has just become the leader
-    }
+NO_OFFSET = Failure(
+    BrokerError.OFFSET_NOT_AVAILABLE.name, "the partition's leader knows no such offset"
 )
-"""Errors worth one more request after a refresh of the metadata."""
 
 _BOUNDS: dict[OffsetBound, tuple[int, int]] = {
     OffsetBound.LOG_START: (OffsetSpec.EARLIEST, IsolationLevel.READ_UNCOMMITTED),
@@ -291,7 +284,7 @@ async def _ask(
                 found[at] = TOLD_TWICE
             elif part.error_code:
                 found[at] = _explained(failure_of_code(part.error_code), at)
-                if part.error_code in RETRY_AFTER_METADATA:
+                if means(part.error_code) is Means.METADATA:
                     doubtful.append(at)
             else:
                 found[at] = read(part)

@@ -119,6 +119,7 @@ def test_the_sidecar_s_command_is_one_that_there_is_and_removes_nothing() -> Non
     assert given["remove"] is False
     mounted = {mount["mountPath"] for mount in container["volumeMounts"]}
     assert {str(given["state_dir"]), *map(str, given["log_dir"])} <= mounted
+    assert spec["shareProcessNamespace"] is True
 
 
 @pytest.mark.parametrize("version", [all_versions()[0], all_versions()[-1]])

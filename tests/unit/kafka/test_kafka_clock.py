@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from kafka.protocol.admin import DescribeQuorumRequest, DescribeQuorumResponse
 
-from retentiond.kafka.brokers import CLUSTER_AUTHORIZATION_FAILED, NO_LEADER, cluster_time
+from retentiond.kafka.broker_errors import BrokerError
+from retentiond.kafka.brokers import NO_LEADER, cluster_time
 from retentiond.model import Failure
 from tests.support.builders.scripted_brokers import Brokers, BrokersClient, make
 
@@ -48,7 +49,8 @@ def test_a_broker_that_is_too_old_has_none() -> None:
 
 
 def test_a_principal_that_may_not_ask_goes_without() -> None:
-    assert told(DescribeQuorumResponse(error_code=CLUSTER_AUTHORIZATION_FAILED, topics=[])) is None
+    refused = BrokerError.CLUSTER_AUTHORIZATION_FAILED.code
+    assert told(DescribeQuorumResponse(error_code=refused, topics=[])) is None
 
 
 def test_an_error_of_the_partition_is_a_failure() -> None:
