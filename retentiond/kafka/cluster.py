@@ -118,6 +118,11 @@ class KafkaCluster:
     ) -> Mapping[TopicPartition, int | Failure | None]:
         return self._timed("list_offsets_by_time", self._offsets.offsets_at, timestamps_ms, logs)
 
+    def next_records(
+        self, offsets: Mapping[TopicPartition, int]
+    ) -> Mapping[TopicPartition, int | Failure | None]:
+        return self._timed("fetch", self._offsets.next_records, offsets)
+
     def epoch_ends(
         self, asked: Collection[PartitionEpoch]
     ) -> Mapping[PartitionEpoch, EpochEnd | Failure | None]:

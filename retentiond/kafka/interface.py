@@ -289,6 +289,12 @@ class Kafka(Protocol):
         call goes on with it.
         """
 
+    def next_records(
+        self, offsets: Mapping[TopicPartition, int]
+    ) -> Mapping[TopicPartition, int | Failure | None]:
+        """The first record at or behind each offset that a reader of committed records gets; None:
+        what is left of the log has none. It takes READ on the topic."""
+
     def epoch_ends(
         self, asked: Collection[PartitionEpoch]
     ) -> Mapping[PartitionEpoch, EpochEnd | Failure | None]:

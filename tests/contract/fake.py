@@ -19,6 +19,7 @@ class FakeTransaction:
         self.cluster.end(self.transaction)
 
     def abort(self) -> None:
+        self.transaction.is_aborted = True
         self.cluster.end(self.transaction)
 
 

@@ -164,6 +164,35 @@ def test_a_record_of_an_undecided_transaction_is_found_by_time(
     transaction.abort()
 
 
+def test_behind_the_last_record_of_a_transaction_is_only_its_marker(
+    any_driver: Driver, topic_name: str
+) -> None:
+    """A consumer that commits "last record + 1" stands there for ever."""
+    at = TopicPartition(topic_name, 0)
+
+    def first(offset: int) -> int | Failure | None:
+        return any_driver.kafka.next_records({at: offset})[at]
+
+    any_driver.create_topic(topic_name)
+    transaction = any_driver.begin(topic_name, count=2)
+    assert isinstance(first(0), Failure)
+    transaction.commit()
+    assert [first(0), first(1), first(2)] == [0, 1, None]
+    any_driver.produce(topic_name, [any_driver.now_ms])
+    assert first(2) == 3
+
+
+def test_what_was_aborted_is_no_record_to_who_reads_what_is_committed(
+    driver: Driver, topic_name: str
+) -> None:
+    driver.create_topic(topic_name)
+    driver.produce(topic_name, [driver.now_ms])
+    driver.begin(topic_name, count=2).abort()
+    at = TopicPartition(topic_name, 0)
+    assert driver.kafka.next_records({at: 0})[at] == 0
+    assert driver.kafka.next_records({at: 1})[at] is None
+
+
 def test_a_transactions_marker_counts_as_a_record(driver: Driver, topic_name: str) -> None:
     driver.create_topic(topic_name)
     driver.begin(topic_name, count=1).commit()

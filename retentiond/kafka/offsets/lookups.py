@@ -206,6 +206,19 @@ class Offsets:
             for at, records in self._look_up(asked, attrgetter("records")).items()
         }
 
+    def next_records(
+        self, offsets: Mapping[TopicPartition, int]
+    ) -> Mapping[TopicPartition, int | Failure | None]:
+        from retentiond.kafka.offsets.next_records import next_record  # noqa: PLC0415 - seldom used
+
+        request = partial(record_stamps.fetch_request, isolation=IsolationLevel.READ_COMMITTED)
+        asked = _Asked(offsets, request, record_stamps.FETCHES_PER_REQUEST)
+        parts = self._look_up(asked, _whole)
+        return {
+            at: part if isinstance(part, Failure) else next_record(at, offsets[at], part)
+            for at, part in parts.items()
+        }
+
     def _newest(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, object]:
         asked = dict.fromkeys(partitions, OffsetSpec.MAX_TIMESTAMP)
         return self._look_up(_asked_by_time(asked), attrgetter("timestamp"))
@@ -244,6 +257,10 @@ class _Asked(NamedTuple):
     request: Callable[..., Any]
     per_request: int
     in_flight: int | None = None  # requests to each leader; None: as many as usual
+
+
+def _whole(part: Any) -> Any:
+    return part
 
 
 def _asked_by_time(times: Mapping[TopicPartition, int]) -> _Asked:

@@ -29,6 +29,7 @@ from retentiond.tell.figures.positions import (
     kept_by_one_group,
     positions,
 )
+from retentiond.tell.figures.tails import LONGEST, Tail, Tails
 from retentiond.tell.figures.time_stamps import KnownTimeStamps, Times
 
 PRECISION = 1 / 20
@@ -40,6 +41,9 @@ CLOSE_ENOUGH_MS = 1000.0
 FIRST_AGE_PART = 1 / 32
 """The first look-up asks whether a record is younger than this part of the forced retention. Most
 groups keep up so well that no other look-up is needed."""
+
+TOLD_PART = 1 / 2
+"""Alerts begin at a quarter of the forced retention."""
 
 LOST_MS = -1000.0
 """The margin is at most this if unread records are gone. Since when they are gone is known only if
@@ -60,6 +64,12 @@ class LagRows:
     offset: Integers  # the first unread one
     log_start: Integers
     retention_ms: Times
+
+    def where(self, mask: Booleans) -> LagRows:
+        if mask.all():
+            return self
+        columns = (self.series, self.partition, self.offset, self.log_start, self.retention_ms)
+        return LagRows(self.names, *(column[mask] for column in columns))  # type: ignore[arg-type]  # Times is the last
 
     @property
     def is_gone(self) -> Booleans:
@@ -221,6 +231,7 @@ class LagReader:
 
     def __init__(self) -> None:
         self._time_stamps = KnownTimeStamps()
+        self._tails = Tails()
 
     def report(
         self,
@@ -292,4 +303,30 @@ class LagReader:
             offsets = np.array([*told.values()], np.int64)
             self._time_stamps.learn(partitions, times_ms, offsets, ends[partitions])
             known = margin_bounds(lags, self._time_stamps, now_ms)
+        if not is_stopping():
+            lags = self._with_records(lags, known, kafka, snapshot, ends)
+            known = margin_bounds(lags, self._time_stamps, now_ms)
         return replace(report, margins=smallest_margins(lags, known))
+
+    def _with_records(
+        self, lags: LagRows, known: MarginBounds, kafka: Kafka, snapshot: Snapshot, ends: Integers
+    ) -> LagRows:
+        """Without the rows whose group has nothing left to read. Only those are looked at whose
+        margin is small enough to be told of."""
+        margins = np.where(np.isinf(known.least_ms), known.most_ms, known.least_ms)
+        names = partitions_of(snapshot)
+        starts = np.maximum(lags.offset, lags.log_start)
+        is_short = ends[lags.partition] - starts <= LONGEST
+        rows = np.flatnonzero(is_short & (margins < lags.retention_ms * TOLD_PART))
+        tails: list[Tail] = []
+        for row in rows.tolist():
+            at = int(lags.partition[row])
+            topic_id = snapshot.topics[snapshot.partitions[at].topic].topic_id
+            tails.append(Tail(topic_id, names[at], int(starts[row]), int(ends[at])))
+        try:
+            empty = self._tails.without_record(kafka, tails)
+        except Exception:  # noqa: BLE001 - it only narrows down, and an unread tail has records
+            return lags
+        is_empty = np.zeros(len(lags.offset), np.bool_)
+        is_empty[rows[[tail in empty for tail in tails]]] = True
+        return lags.where(~is_empty)

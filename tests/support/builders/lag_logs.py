@@ -13,7 +13,7 @@ from retentiond.snapshot import PartitionReading, Snapshot
 from retentiond.tell.figures.group_answers import LagReport
 from retentiond.tell.figures.margins import LagReader
 from tests.support.builders.guard_readings import Commits, Reading, deletions, group, topic
-from tests.support.fakes.log import FakePartition
+from tests.support.fakes.log import FakePartition, Record
 
 HOUR_MS = 3_600_000
 
@@ -29,6 +29,7 @@ class Logs:
         self.cleanup_policy = frozenset({"delete"})
         self.commits: Commits = {}
         self.asked: list[Mapping[TopicPartition, int]] = []
+        self.fetched: list[Mapping[TopicPartition, int]] = []
         self.answers: dict[TopicPartition, Failure] = {}
         self.error: KafkaUnavailable | None = None
         self.partitions = {
@@ -61,6 +62,20 @@ class Logs:
             at: self.answers.get(at, self.partitions[at].first_at(time_ms))
             for at, time_ms in timestamps_ms.items()
         }
+
+    def next_records(
+        self, offsets: Mapping[TopicPartition, int]
+    ) -> Mapping[TopicPartition, int | Failure | None]:
+        self.fetched.append(offsets)
+        return {
+            at: self.answers.get(at, self.partitions[at].first_record(offset))
+            for at, offset in offsets.items()
+        }
+
+    def end_transaction(self, partition: int, age_ms: int) -> None:
+        """Its marker takes an offset."""
+        at = TopicPartition("orders", partition)
+        self.partitions[at].records.append(Record(self.now_ms - age_ms, None, is_marker=True))
 
     def snapshot(self) -> Snapshot:
         reading = Reading(

@@ -173,6 +173,15 @@ class FakeCluster(World):
         return answers
 
     @_call
+    def next_records(
+        self, offsets: Mapping[TopicPartition, int]
+    ) -> Mapping[TopicPartition, int | Failure | None]:
+        answers: dict[TopicPartition, int | Failure | None] = {}
+        for at, offset in offsets.items():
+            log, failure = self._log(at), self._failure("next_records", at)
+            answers[at] = failure or (log if isinstance(log, Failure) else log.first_record(offset))
+        return answers
+
     def epoch_ends(
         self, asked: Collection[PartitionEpoch]
     ) -> Mapping[PartitionEpoch, EpochEnd | Failure | None]:

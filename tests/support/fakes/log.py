@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from retentiond.model import Failure
+
+UNDECIDED = Failure("NOT_ANSWERED", "a transaction is open")
+
 
 @dataclass(eq=False)
 class Transaction:
     """A producer's transaction; ``open`` until it is committed or aborted."""
 
     open: bool = True
+    is_aborted: bool = False
     partitions: list[FakePartition] = field(default_factory=list)
 
 
@@ -17,6 +22,7 @@ class Transaction:
 class Record:
     timestamp_ms: int
     transaction: Transaction | None
+    is_marker: bool = False
 
 
 @dataclass(eq=False)
@@ -61,6 +67,15 @@ class FakePartition:
             if self.records[offset].timestamp_ms >= timestamp_ms:
                 return offset
         return None
+
+    def first_record(self, offset: int) -> int | Failure | None:
+        """The first committed one; none where only markers are left."""
+        for at in range(max(offset, self.log_start), self.last_stable):
+            record = self.records[at]
+            is_aborted = record.transaction is not None and record.transaction.is_aborted
+            if not (record.is_marker or is_aborted):
+                return at
+        return None if self.last_stable == self.high_watermark else UNDECIDED
 
     def is_dated(self, offset: int) -> bool:
         return offset < len(self.records) and self.records[offset].timestamp_ms >= 0

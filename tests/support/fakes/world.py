@@ -11,7 +11,7 @@ from retentiond.kafka.interface import Replica
 from retentiond.model import Failure, GroupKind, TopicPartition
 from tests.support.fakes.broker import BrokerState
 from tests.support.fakes.groups import FakeGroup, FakeMember
-from tests.support.fakes.log import FakePartition, Transaction
+from tests.support.fakes.log import FakePartition, Record, Transaction
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
@@ -134,7 +134,7 @@ class World:
         """Commit or abort: either leaves a marker, which takes an offset of its own."""
         transaction.open = False
         for partition in transaction.partitions:
-            partition.append(self.now_ms)
+            partition.records.append(Record(self.now_ms, None, is_marker=True))
 
     # Groups
 

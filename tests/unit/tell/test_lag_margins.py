@@ -67,6 +67,38 @@ def test_in_an_empty_log_nothing_is_unread() -> None:
     assert logs.margins() == {}
 
 
+@pytest.mark.parametrize("deleted_to", [0, 2, 3])
+def test_what_is_left_of_a_log_without_a_record_is_nothing_to_read(deleted_to: int) -> None:
+    """Two markers are left; Kafka's retention is about to remove them, or has removed one."""
+    logs = Logs(hours(99, 99))
+    logs.end_transaction(0, *hours(99))
+    logs.end_transaction(0, *hours(99))
+    logs.commit("billing", 2)
+    logs.commit("search", 1)
+    logs.partitions[ORDERS_0].delete_to(deleted_to)
+    shown = logs.margins()
+    assert "billing" not in shown
+    assert ("search" in shown) is (deleted_to < 2)
+    assert logs.margins().keys() == shown.keys()
+    assert len(logs.fetched) <= 2  # what was found is remembered
+
+    logs.produce(0)
+    assert logs.margins()["billing"] == (-1 if deleted_to > 2 else pytest.approx(3600, rel=0.06))
+
+
+def test_a_tail_that_cant_be_read_or_is_far_from_danger_counts_as_unread() -> None:
+    logs = Logs(hours(10))
+    logs.end_transaction(0, *hours(10))
+    logs.commit("billing", 1)
+    assert_close(logs.margins()["billing"], 90)
+    assert logs.fetched == []
+    logs.now_ms += 89 * HOUR_MS
+    logs.answers[ORDERS_0] = Failure("TOPIC_AUTHORIZATION_FAILED", "no READ")
+    assert 0 < logs.margins()["billing"] <= 3600
+    assert logs.fetched != []
+    logs.answers.clear()
+
+
 def test_a_loss_that_was_seen_coming_goes_on_from_there() -> None:
     logs = Logs(hours(98, 97, 1))
     logs.commit("billing", 1)
