@@ -109,19 +109,6 @@ VERDICT_OF: dict[Reason, Verdict] = {
     for reason in Reason
 }
 
-CAUSED_BY_A_GROUP = frozenset(
-    {
-        Reason.NOT_CONSUMED,
-        Reason.REQUIRED_GROUP_MISSING,
-        Reason.GROUP_WITHOUT_COMMIT,
-        Reason.GROUP_VANISHED,
-        Reason.GROUP_UNREADABLE,
-        Reason.COMMIT_BEYOND_END,
-        Reason.COMMIT_REWOUND,
-    }
-)
-"""Reasons whose row names the group that is the cause."""
-
 
 class Outcome(StrEnum):
     DELETED = "deleted"  # the records are gone: the broker, or the log start offset, says so

@@ -21,6 +21,7 @@ from retentiond.formatting import (
 )
 from retentiond.kafka.interface import AGE_UNKNOWN, EpochEnd
 from retentiond.model import Reason, TopicPartition
+from retentiond.reasons import CAUSED_BY_A_GROUP, sentence
 from retentiond.snapshot import GroupReading, GroupTopic, PartitionReading, Snapshot, TopicReading
 
 
@@ -75,7 +76,7 @@ def _about_topic(topic: TopicReading, reason: Reason) -> str | None:
                 f"the topic's retention.ms ({topic.forced_retention_ms})"
             )
         case Reason.TOPIC_RECREATED:
-            return "the topic has another id than before: what was known of it is void"
+            return sentence(reason)
     return None
 
 
@@ -93,25 +94,15 @@ def _about_group(
             return f"{name} could not be read ({why})"
         case Reason.GROUP_VANISHED if is_remembered_reader:
             return f"{name} was seen to read the topic, has no commit on it, and is gone"
-        case Reason.GROUP_VANISHED:
-            return f"{name} once committed here and has no commit any more"
-        case Reason.REQUIRED_GROUP_MISSING:
-            return f"{name} is required and has never committed on the topic"
         case Reason.GROUP_WITHOUT_COMMIT if is_remembered_reader:
             return f"{name} was seen to read the topic and has no commit on it"
-        case Reason.GROUP_WITHOUT_COMMIT:
-            return f"{name} counts for the topic and has no commit on this partition"
-        case Reason.COMMIT_BEYOND_END:
-            return f"{name} has committed {committed}, beyond the high watermark"
-        case Reason.COMMIT_REWOUND:
-            return f"{name} went back to {committed}, below the log start offset"
-        case Reason.NOT_CONSUMED:
-            return f"{name} has consumed nothing from the log start offset on"
         case Reason.CONSUMED if committed == decided.cutoff == at.retention_offset:
             return "everything older than the consumed retention is consumed"
         case Reason.CONSUMED if committed == decided.cutoff:
             return f"{name} has consumed the least"
-    return None
+    if decided.reason not in CAUSED_BY_A_GROUP:
+        return None
+    return sentence(decided.reason, name, committed)
 
 
 def replaced_records(
@@ -166,8 +157,6 @@ def _about_partition(
             is_age_unknown = at.failure == AGE_UNKNOWN
             why = f"the partition's offsets could not be read ({at.failure or 'no answer'})"
             return AGE_UNKNOWN.message if is_age_unknown else why
-        case Reason.EMPTY:
-            return "there is no record"
         case Reason.GROUP_LIST_INCOMPLETE:
             problems = "; ".join((*snapshot.problems, *snapshot.hidden))
             return f"not every group may have been seen: {problems}"
@@ -176,8 +165,6 @@ def _about_partition(
                 "no group that counts reads the topic (groups.only and groups.exclude say who does "
                 "not), and readers that commit nothing can't be seen"
             )
-        case Reason.NO_GROUP:
-            return "no group reads the topic, and readers that commit nothing can't be seen"
         case Reason.TOO_FEW_GROUPS:
             every = decided.groups or 0
             groups = every if decided.own_groups is None else decided.own_groups
@@ -195,7 +182,7 @@ def _about_partition(
             return f"a transaction is open since offset {decided.cutoff}"
         case Reason.CONSUMED:
             return f"records from {decided.cutoff} on are too young"
-    return decided.reason.value.replace("_", " ")
+    return sentence(decided.reason)
 
 
 REASONS = {reason.value: reason for reason in Reason}

@@ -20,6 +20,7 @@ from retentiond.kafka.interface import INTERNAL_TOPICS
 from retentiond.kafka.settings.logins import AWS_MECHANISM, REGION
 from retentiond.kafka.settings.properties import PROPERTIES, ClientSettings
 from retentiond.model import Reason
+from retentiond.reasons import REASONS
 from retentiond.tell.figures.answers import TopicAnswer
 from retentiond.tell.figures.kept_records import KeptRecords
 from retentiond.tell.report import CycleReport, document
@@ -201,25 +202,15 @@ def _kept_documents(kept: Iterable[KeptRecords]) -> list[dict[str, Any]]:
     ]
 
 
-DISABLING = {
-    Reason.NO_GROUP: "no group reads it",
-    Reason.NOT_DELETABLE: "its cleanup.policy lacks delete, or has compact too",
-    Reason.RETENTION_EXCEEDS_FORCED: "its own retention.ms is shorter than this consumed retention",
-    Reason.GROUP_LIST_INCOMPLETE: "not every group could be seen",
-    Reason.OFFSET_UNREADABLE: "its offsets could not be read",
-}
-"""Reasons that keep a topic from being enabled if all its partitions have one of them."""
-
-
 def why_not(topic: TopicAnswer) -> str | None:
     """Why the topic is not one to begin with; None if nothing speaks against it."""
     if topic.system is not None:
         return topic.system.meaning
     rows = [each.row for each in topic.partitions]
     if not any(row.groups for row in rows):
-        return DISABLING[Reason.NO_GROUP]
+        return REASONS[Reason.NO_GROUP].not_enabled
     reasons = {row.reason for row in rows} - {Reason.EMPTY}  # which says nothing of the groups
-    if reasons and reasons <= DISABLING.keys():
+    if reasons and all(REASONS[reason].not_enabled for reason in reasons):
         return listed([_why_disabled(reason, topic) for reason in sorted(reasons)])
     return None
 
@@ -230,4 +221,5 @@ def _why_disabled(reason: Reason, topic: TopicAnswer) -> str:
     rows = (each.row for each in topic.partitions)
     details = {row.detail for row in rows if row.reason is Reason.NOT_DELETABLE}
     sentences = sorted(detail for detail in details if detail)
-    return sentences[0] if reason is Reason.NOT_DELETABLE and sentences else DISABLING[reason]
+    is_said = reason is Reason.NOT_DELETABLE and sentences
+    return sentences[0] if is_said else REASONS[reason].not_enabled or reason

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import re
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,21 +30,21 @@ from retentiond.formatting import (
     shell_word,
 )
 from retentiond.history.ask.judge import (
-    BEFORE_HIDDEN_GROUPS,
     HOLDS_BY_GROUPS,
-    HOLDS_JUDGED_AGAIN,
     WITHOUT_POSITIONS,
 )
-from retentiond.model import CAUSED_BY_A_GROUP, VERDICT_OF, GroupKind, Reason, Verdict
-from retentiond.tell.first_look import DISABLING
-from retentiond.tell.reasons import REASON_TEXTS, remedy, short, tool_options
+from retentiond.model import VERDICT_OF, GroupKind, Reason, Verdict
+from retentiond.reasons import CAUSED_BY_A_GROUP, REASONS, Class, reasons_of
+from retentiond.tell.reasons import remedy, short, tool_options
 from tests.support import oracle
 from tests.support.builders.reports import row
 
 
 def test_there_are_words_for_every_reason_and_for_nothing_else() -> None:
-    assert set(REASON_TEXTS) == set(Reason)
+    assert set(REASONS) == set(Reason)
 
+
+PROMETHEUS = Path(__file__).parents[2] / "deploy" / "prometheus"
 
 PLACES = {
     Reason.CONSUMED: "",
@@ -80,8 +82,8 @@ def test_every_reason_has_its_place() -> None:
 
     assert set(PLACES) == set(Reason)
     assert having("group") == CAUSED_BY_A_GROUP
-    assert having("disables") == set(DISABLING)
-    assert having("again") == set(HOLDS_JUDGED_AGAIN)
+    assert having("disables") == {reason for reason, entry in REASONS.items() if entry.not_enabled}
+    assert having("again") == set(reasons_of(Class.AGAIN))
     assert having("positionless") == set(WITHOUT_POSITIONS)
     assert having("counted") == HOLDS_BY_GROUPS
     assert all(
@@ -89,10 +91,21 @@ def test_every_reason_has_its_place() -> None:
     )
 
 
+def test_the_alert_about_held_partitions_leaves_out_the_reasons_of_that_class() -> None:
+    """And what any rule of Prometheus names is a reason."""
+    text = "".join(
+        (PROMETHEUS / name).read_text("utf-8") for name in ("alerts.yml", "recording_rules.yml")
+    )
+    named = re.findall(r'reason(?:=|!=|=~|!~)"([a-z_|]+)"', text)
+    assert {name for names in named for name in names.split("|")} <= {*Reason}
+    (left_out,) = re.findall(r'topic:retentiond_held_seconds:owned{reason!~"([a-z_|]+)"}', text)
+    assert set(left_out.split("|")) == set(reasons_of(Class.NO_ALERT))
+
+
 def test_hidden_groups_are_ruled_out_after_the_reasons_that_come_first_in_the_plan() -> None:
     """The oracle, which the plan agrees with, has them in the order in which they apply."""
     after = oracle.REASONS.index(Reason.GROUP_LIST_INCOMPLETE) + 1
-    assert oracle.REASONS[:after] == BEFORE_HIDDEN_GROUPS
+    assert set(oracle.REASONS[:after]) == set(reasons_of(Class.BEFORE_HIDDEN))
 
 
 @pytest.mark.parametrize("reason", Reason)
@@ -117,8 +130,8 @@ def test_each_remedy_is_whole_and_never_costs_a_reader_its_records(reason: Reaso
 
 
 def test_no_two_reasons_have_the_same_remedy_or_the_same_few_words() -> None:
-    assert len({wording.remedy for wording in REASON_TEXTS.values()}) == len(Reason)
-    assert len({wording.short for wording in REASON_TEXTS.values()}) == len(Reason)
+    assert len({wording.remedy for wording in REASONS.values()}) == len(Reason)
+    assert len({wording.short for wording in REASONS.values()}) == len(Reason)
 
 
 def test_a_command_in_a_remedy_can_be_pasted_whatever_the_group_is_called() -> None:

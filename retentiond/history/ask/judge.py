@@ -16,45 +16,20 @@ from pyspark.sql import DataFrame
 
 from retentiond.decide.rule import with_bounds, with_reason, with_topic_reason
 from retentiond.history.ask.question import POLICY_COLUMNS
-from retentiond.model import CAUSED_BY_A_GROUP, VERDICT_OF, Reason, Verdict
-
-HOLDS_JUDGED_AGAIN = (
-    Reason.RETENTION_EXCEEDS_FORCED,
-    Reason.POLICY_CONFLICT,
-    Reason.POLICY_UNREADABLE,
-    Reason.OPEN_TRANSACTION,
-    Reason.EVIDENCE_CHANGED,
-    Reason.LIMIT_REACHED,
-    Reason.PAUSED,
-)
-"""Holds that came from the policy in force, or from the moment: they are judged again."""
+from retentiond.model import VERDICT_OF, Reason, Verdict
+from retentiond.reasons import CAUSED_BY_A_GROUP, REASONS, Class, reasons_of
 
 HOLDS_OF_ANY_POLICY = tuple(
     reason
     for reason, verdict in VERDICT_OF.items()
-    if verdict is Verdict.HOLD and reason not in HOLDS_JUDGED_AGAIN
+    if verdict is Verdict.HOLD and Class.AGAIN not in REASONS[reason].classes
 )
 """Holds that any policy with the same groups would have had."""
 
-HOLDS_BY_GROUPS = {Reason.NO_GROUP, Reason.TOO_FEW_GROUPS} | (
-    CAUSED_BY_A_GROUP & {*HOLDS_OF_ANY_POLICY}
-)
+HOLDS_BY_GROUPS = {*reasons_of(Class.COUNTED), *(CAUSED_BY_A_GROUP & {*HOLDS_OF_ANY_POLICY})}
 """Holds of `HOLDS_OF_ANY_POLICY` that depend on which groups count."""
 
-WITHOUT_POSITIONS = (Reason.OFFSET_UNREADABLE, Reason.GROUP_LIST_INCOMPLETE)
-"""Reasons of rows that don't tell the readers' positions."""
-
-BEFORE_HIDDEN_GROUPS = (
-    Reason.POLICY_CONFLICT,
-    Reason.POLICY_UNREADABLE,
-    Reason.NOT_DELETABLE,
-    Reason.OFFSET_UNREADABLE,
-    Reason.RETENTION_EXCEEDS_FORCED,
-    Reason.TOPIC_RECREATED,
-    Reason.EMPTY,
-    Reason.GROUP_LIST_INCOMPLETE,
-)
-"""Reasons that the rule gives before it has ruled out that hidden groups matter to the topic."""
+WITHOUT_POSITIONS = reasons_of(Class.POSITIONLESS)
 
 CAUSE_COLUMNS = {
     "silent_group_id": "INT",
@@ -122,7 +97,7 @@ def judged(
     # Groups that are hidden from one topic don't matter to another that assumes them visible.
     is_seen = (
         "complete OR (assumes_visible_groups AND"
-        f" coalesce(reason NOT IN {_listed(BEFORE_HIDDEN_GROUPS)}, false))"
+        f" coalesce(reason NOT IN {_listed(reasons_of(Class.BEFORE_HIDDEN))}, false))"
     )
     is_told = f"coalesce(reason NOT IN {_listed(without_positions)}, false)"
     rule_input = recorded.selectExpr(

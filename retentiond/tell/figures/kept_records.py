@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from retentiond.model import CAUSED_BY_A_GROUP, PlanRow, Reason, Verdict
+from retentiond.model import PlanRow, Reason, Verdict
+from retentiond.reasons import CAUSED_BY_A_GROUP
 
 
 def total(figures: Iterable[int | None]) -> int | None:

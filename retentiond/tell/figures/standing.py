@@ -17,7 +17,8 @@ from retentiond.config import TopicPolicy
 from retentiond.memory.readers import Readers
 from retentiond.memory.remembered import are_forgotten
 from retentiond.memory.seen import Rows, listed
-from retentiond.model import CAUSED_BY_A_GROUP, Plan, Reason, TopicPartition, Verdict
+from retentiond.model import Plan, Reason, TopicPartition, Verdict
+from retentiond.reasons import CAUSED_BY_A_GROUP
 from retentiond.snapshot import NOWHERE, Flags, GroupCondition, Integers, Snapshot
 from retentiond.state.state import Held
 
