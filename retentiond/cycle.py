@@ -12,6 +12,7 @@ from threading import Event
 from typing import NamedTuple
 
 from retentiond.act.carry_out import CarriedOut, PlanExecutor, still_waiting
+from retentiond.act.delete import Throttling, not_throttled
 from retentiond.after_acting import (
     Concluded,
     after_acting,
@@ -51,7 +52,7 @@ from retentiond.tell.unseen_readers import unseen_readers
 class CycleContext:
     """What a cycle works with. ``now`` gives epoch milliseconds, ``elapsed`` seconds, by which the
     age of evidence is measured. ``superseded`` says why decisions under a configuration no longer
-    hold, or None.
+    hold, or None. ``throttling`` tells of the brokers' quotas.
 
     ``deleting`` is set before a cycle's first request, until the cycle is over. Such a cycle is
     worth waiting for when the process is to end: it has yet to record outcomes, and the bytes that
@@ -70,6 +71,7 @@ class CycleContext:
     coverage: CoverageReader = field(default_factory=CoverageReader)
     elapsed: Callable[[], float] = seconds_since_boot
     superseded: Callable[[Config], str | None] = lambda _config: None
+    throttling: Callable[[], Throttling] = not_throttled
 
     def wait_until(self, instant: float) -> None:
         """Sleeps until a `time.monotonic` instant. Raises `Stopped` when the process is to end."""
@@ -359,6 +361,7 @@ def _executor(
         why_paused=lambda: state.pause() or context.superseded(config) or _clock_set(clock),
         deleting=context.deleting,
         times=times,
+        throttling=context.throttling,
     )
 
 

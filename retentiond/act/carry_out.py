@@ -13,7 +13,13 @@ from dataclasses import dataclass, field, replace
 from threading import Event
 
 from retentiond.act.approved import Approved, Journal
-from retentiond.act.delete import MAX_EVIDENCE_AGE_S, EvidenceAge, execute
+from retentiond.act.delete import (
+    MAX_EVIDENCE_AGE_S,
+    EvidenceAge,
+    Throttling,
+    execute,
+    not_throttled,
+)
 from retentiond.act.guard import Verified, arranged, verify
 from retentiond.act.slices import Estimate, Slices
 from retentiond.clock import StepTimes, Stop, Stopped
@@ -74,7 +80,7 @@ class PlanExecutor:
     to the brokers in seconds. ``read_again`` returns that reading. ``now`` returns epoch
     milliseconds, and ``elapsed`` returns the seconds that tell the age of evidence. ``why_paused``
     returns why nothing may be requested any more, or None. ``deleting`` is set before the first
-    request.
+    request. ``throttling`` tells of the brokers' quotas.
     """
 
     kafka: Kafka
@@ -88,6 +94,7 @@ class PlanExecutor:
     why_paused: Callable[[], object]
     deleting: Event
     times: StepTimes
+    throttling: Callable[[], Throttling] = not_throttled
 
     def carry_out(
         self, plan: Plan, first: Snapshot, waiting: Sequence[TopicPartition]
@@ -159,7 +166,7 @@ class PlanExecutor:
             done.leave(
                 slices.give_up(part),
                 f"reading the groups for a smaller part took {expected_s:.1f} s, longer than "
-                f"{MAX_EVIDENCE_AGE_S:.1f} s{evidence.say_distance()}",
+                f"{MAX_EVIDENCE_AGE_S:.1f} s{evidence.say_cause()}",
             )
         else:
             slices.learn(part, took_s)
@@ -177,7 +184,10 @@ class PlanExecutor:
         self, rows: Sequence[PlanRow], first: Snapshot, done: CarriedOut, round_trip_s: float
     ) -> tuple[Verified, EvidenceAge]:
         by_plan = arranged(rows, first)
-        evidence = EvidenceAge(self.now(), self.elapsed(), round_trip_s)
+        waits_before = self.throttling().waits
+        evidence = EvidenceAge(
+            self.now(), self.elapsed(), round_trip_s, self.throttling, waits_before
+        )
         second = self.read_again([row.topic_partition for row in rows])
         verified = verify(rows, first, second, by_plan)
         if not second.complete:

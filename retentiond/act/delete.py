@@ -20,11 +20,13 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from retentiond.act.approved import Approved, Journal, UnprovenDeletion
 from retentiond.act.request import Proof, Requester, WantedDeletion, not_attempted, read_log_starts
 from retentiond.clock import Stop
 from retentiond.errors import OtherCluster
+from retentiond.formatting import say_many
 from retentiond.kafka.interface import DeleteAnswer, DeleteFailure, Kafka, RequestResult
 from retentiond.model import DeletionOutcome, Outcome, TopicPartition
 
@@ -40,20 +42,47 @@ FAR_S = 0.05
 """A shorter round trip is none worth telling of."""
 
 
+class Throttling(NamedTuple):
+    """How many requests have waited for a quota of the brokers so far, and how long the last one
+    was told to wait, in seconds."""
+
+    waits: int = 0
+    last_s: float = 0.0
+
+
+def not_throttled() -> Throttling:
+    return Throttling()
+
+
 @dataclass(frozen=True, slots=True)
 class EvidenceAge:
     """When the second reading began, by two clocks: epoch milliseconds for the record, and
-    `seconds_since_boot` for its age. ``round_trip_s``: to the slowest broker, right before it."""
+    `seconds_since_boot` for its age. ``round_trip_s``: to the slowest broker, right before it.
+    ``throttling`` tells the present one, and ``waits_before`` are those before the reading."""
 
     read_at_ms: int
     read_at_seconds: float
     round_trip_s: float = 0.0
+    throttling: Callable[[], Throttling] = not_throttled
+    waits_before: int = 0
 
     def age_s(self, now_s: float) -> float:
         return now_s - self.read_at_seconds
 
-    def say_distance(self) -> str:
-        """What of its age brokers that are far away account for; empty if they are near."""
+    def say_cause(self) -> str:
+        """What of its age brokers account for that are far away, or whose quota lets requests wait;
+        empty if neither is so."""
+        waits, last_s = self.throttling()
+        waited = waits - self.waits_before
+        if waited <= 0:
+            return self._say_distance()
+        many = say_many(waited, "request")
+        return (
+            f"{self._say_distance()}; a quota of the brokers let {many} wait, the last one for "
+            f"{last_s:.1f} s (throttle_time_ms): raise retentiond's request quota"
+        )
+
+    def _say_distance(self) -> str:
         if self.round_trip_s < FAR_S:
             return ""
         return (
@@ -88,7 +117,7 @@ class _Run:
         if age_s > MAX_EVIDENCE_AGE_S:
             return (
                 f"the groups were read {age_s:.1f} s ago, longer than {MAX_EVIDENCE_AGE_S:.1f} s"
-                f"{self.evidence.say_distance()}"
+                f"{self.evidence.say_cause()}"
             )
         return None
 

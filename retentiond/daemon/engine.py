@@ -17,7 +17,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from apscheduler.triggers.base import BaseTrigger
 
 from retentiond import __version__, garbage_collection
-from retentiond.act.delete import reconcile
+from retentiond.act.delete import Throttling, reconcile
 from retentiond.clock import Stop, now_ms
 from retentiond.config import Config
 from retentiond.cycle import CycleContext, CycleEnd, run_cycle
@@ -25,6 +25,7 @@ from retentiond.errors import ConfigError, SparkUnavailable
 from retentiond.gather.groups import LastCoordinators
 from retentiond.kafka.brokers import librdkafka_version
 from retentiond.kafka.cluster import KafkaCluster, Observer
+from retentiond.kafka.interface import THROTTLED
 from retentiond.kafka.settings.properties import ClientSettings, translate
 from retentiond.model import DeletionOutcome
 from retentiond.spark.session import SparkSessions
@@ -59,7 +60,9 @@ class Engine:
         garbage_collection.release_large_blocks_at_once()
         self.config = config
         self.in_force: Callable[[], Config] = lambda: self.config  # what a reload has put in force
-        self._kafka = KafkaCluster(settings or translate(config.kafka), observe)
+        self._observe = observe
+        self._throttling = Throttling()
+        self._kafka = KafkaCluster(settings or translate(config.kafka), self._note)
         spark = config.spark
         try:
             self._spark = SparkSessions(
@@ -78,7 +81,13 @@ class Engine:
             stop=stop,
             coordinators=LastCoordinators(),
             superseded=self._superseded,
+            throttling=lambda: self._throttling,
         )
+
+    def _note(self, api: str, result: str, seconds: float) -> None:
+        if api == THROTTLED:
+            self._throttling = Throttling(self._throttling.waits + 1, seconds)
+        self._observe(api, result, seconds)
 
     def warm_up(self) -> None:
         """So that Spark is there when the first snapshot is."""

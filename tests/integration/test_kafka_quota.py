@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
+from threading import Event
 
 import pytest
 from kafka.protocol.admin import AlterClientQuotasRequest
 
 from devkit.embedded import EmbeddedKafka
+from retentiond.act.delete import Throttling
+from retentiond.config import Config
+from retentiond.daemon.engine import Engine
 from retentiond.kafka.client import Client
 from retentiond.kafka.cluster import KafkaCluster
 from retentiond.kafka.interface import THROTTLED, OffsetBound, TopicDescription
@@ -78,3 +83,29 @@ def test_every_request_waits_its_turn_and_none_fails(
         eventually(lambda: ask(cluster))
 
     assert 0 < max(waited) <= 1.5  # a broker asks for its quota's window at most, a second
+
+
+def test_a_cycle_knows_how_long_the_brokers_quota_let_its_requests_wait(
+    hurried: EmbeddedKafka, tmp_path: Path
+) -> None:
+    """So that evidence that became too old meanwhile says why."""
+    config = Config.model_validate(
+        {
+            "kafka": {"bootstrap.servers": hurried.bootstrap_servers, "client.id": CLIENT},
+            "state_dir": str(tmp_path),
+            "topics": [{"name": "orders", "retention.commitoffset.enable": True}],
+        }
+    )
+    engine = Engine(config, Event(), lambda *_: None)
+    try:
+        assert engine.context.throttling() == Throttling()
+
+        def ask() -> Throttling:
+            engine.context.kafka.list_groups()
+            return engine.context.throttling()
+
+        waits, last_s = eventually(ask, lambda throttling: throttling.waits > 0)
+        assert waits > 0
+        assert 0 < last_s <= 1.5
+    finally:
+        engine.close()

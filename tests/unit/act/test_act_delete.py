@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from itertools import chain, repeat
 from threading import Event
@@ -12,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from retentiond.act.approved import Approved, UnprovenDeletion
-from retentiond.act.delete import EvidenceAge, execute
+from retentiond.act.delete import EvidenceAge, Throttling, execute
 from retentiond.act.request import Requester, WantedDeletion, read_log_starts
 from retentiond.errors import KafkaUnavailable, OtherCluster, StateError
 from retentiond.kafka.interface import DeleteFailure, OffsetBound, RequestResult, Target
@@ -488,6 +489,26 @@ def test_evidence_that_is_too_old_says_what_long_round_trips_have_to_do_with_it(
     stage: Stage, round_trip_s: float, said: str
 ) -> None:
     (outcome,) = stage.execute(P0, evidence=read_ago(5.001, round_trip_s))
+
+    assert outcome.error == f"the groups were read 5.0 s ago, longer than 5.0 s{said}"
+
+
+@pytest.mark.parametrize(
+    ("waits", "said"),
+    [
+        (3, ""),  # before the reading
+        (
+            5,
+            "; a quota of the brokers let 2 requests wait, the last one for 1.0 s "
+            "(throttle_time_ms): raise retentiond's request quota",
+        ),
+    ],
+)
+def test_evidence_that_is_too_old_says_what_the_brokers_quota_has_to_do_with_it(
+    stage: Stage, waits: int, said: str
+) -> None:
+    throttled = replace(read_ago(5.001), throttling=lambda: Throttling(waits, 1.0), waits_before=3)
+    (outcome,) = stage.execute(P0, evidence=throttled)
 
     assert outcome.error == f"the groups were read 5.0 s ago, longer than 5.0 s{said}"
 
