@@ -1,31 +1,23 @@
 """What a cycle tells beside its deletions: the bytes on disk, what is stuck, and the groups' lag.
 
 Invariant: none of it decides anything. It comes after the last request, so it can't delay one, and
-whatever goes wrong here is told and holds nothing up.
+whatever goes wrong here is told and holds nothing up. (What a deletion would free is worked out by
+`retentiond.disks.of_cycle` before that, where `limits` ask for it.)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from retentiond.disks.broker_disks import BrokerDisks, DiskReport
 from retentiond.disks.freed import (
-    FreedProgress,
     PendingFree,
-    follow,
-    offsets_of,
     with_new_deletions,
 )
 from retentiond.disks.log_dirs import DiskReading
-from retentiond.disks.predictions import (
-    Predictions,
-    predict,
-    tiered_partitions,
-    with_predictions,
-)
-from retentiond.errors import RetentiondError
+from retentiond.disks.of_cycle import DisksOfCycle, unforeseen
 from retentiond.formatting import rfc3339
 from retentiond.kafka.interface import Kafka
 from retentiond.model import DeletionOutcome, Outcome, Plan, PlanRow
@@ -55,52 +47,6 @@ def after_acting(
     return report, lag.report(kafka, snapshot, found.rows, is_stopping)
 
 
-@dataclass(frozen=True, slots=True)
-class DisksOfCycle:
-    """What a cycle knows of the disks. ``rows``: with their predicted bytes."""
-
-    rows: tuple[PlanRow, ...]
-    reading: DiskReading = field(default_factory=DiskReading)
-    followed: FreedProgress = field(default_factory=FreedProgress)
-    predictions: Predictions = field(default_factory=dict)
-    problems: tuple[str, ...] = ()
-
-    def report(self) -> DiskReport:
-        """Without what a look for stuck partitions would find."""
-        sizes = {at: self.reading.size_bytes(at) for at in self.reading.folders}
-        return DiskReport(
-            size_bytes={at: size for at, size in sizes.items() if size is not None},
-            freed_bytes=self.followed.freed_by_topic,
-            orphans=self.reading.orphans,
-            log_bytes=self.reading.log_bytes,
-            topic_bytes=self.reading.topic_bytes,
-            space=self.reading.space,
-            log_dirs=self.reading.log_dirs(),
-            problems=self.problems,
-        )
-
-
-def read_disks(
-    disks: BrokerDisks, snapshot: Snapshot, rows: Sequence[PlanRow], awaited: Sequence[PendingFree]
-) -> DisksOfCycle:
-    """What the reading, begun beside the snapshot's, has found; it waits a moment at most.
-    ``awaited``: of earlier deletions."""
-    try:
-        reading = disks.reading(snapshot)
-        followed = follow(awaited, reading, offsets_of(snapshot), snapshot.taken_at_ms)
-        predictions = predict(rows, snapshot, reading, followed.awaited_bytes)
-        rows_with_bytes = with_predictions(rows, predictions)
-        # A tiered log's disks lose bytes to local.retention.* all the time: what a deletion has
-        # freed there can't be told.
-        tiered = tiered_partitions(snapshot)
-        predictions = {at: by_replica for at, by_replica in predictions.items() if at not in tiered}
-        return DisksOfCycle(rows_with_bytes, reading, followed, predictions, reading.problems)
-    except Exception as error:  # noqa: BLE001 - see the invariant
-        return DisksOfCycle(
-            tuple(rows), followed=FreedProgress(tuple(awaited)), problems=(_unforeseen(error),)
-        )
-
-
 class Concluded(NamedTuple):
     report: DiskReport
     awaited: tuple[PendingFree, ...]
@@ -126,7 +72,7 @@ def conclude(
         audit.record_freed(followed.settled)
         awaited = followed.awaited
     except Exception as error:  # noqa: BLE001 - see the invariant
-        report = replace(report, problems=(*report.problems, _unforeseen(error)))
+        report = replace(report, problems=(*report.problems, unforeseen(error)))
     return Concluded(report, awaited)
 
 
@@ -151,7 +97,7 @@ def with_stuck(
                 )
             )
     except Exception as error:  # noqa: BLE001 - see the invariant
-        return replace(report, problems=(*report.problems, _unforeseen(error)))
+        return replace(report, problems=(*report.problems, unforeseen(error)))
     return report
 
 
@@ -177,9 +123,3 @@ def _awaited(done: Sequence[PlanRow], found: DisksOfCycle, plan: Plan) -> list[P
         and row.high_watermark is not None
         and (size_bytes := found.reading.size_of(key)) is not None
     ]
-
-
-def _unforeseen(error: Exception) -> str:
-    if isinstance(error, RetentiondError):
-        return str(error)
-    return f"what is on disk can't be told ({type(error).__name__}: {error}); please report this"

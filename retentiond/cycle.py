@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from threading import Event
@@ -17,14 +17,31 @@ from retentiond.after_acting import (
     Concluded,
     after_acting,
     conclude,
-    read_disks,
 )
-from retentiond.clock import ClockChanges, StepTimes, Stop, Stopped, seconds_since_boot
+from retentiond.clock import (
+    ClockChanges,
+    StepTimes,
+    Stop,
+    Stopped,
+    Uptime,
+    elapsed_ms,
+    seconds_since_boot,
+    uptime,
+)
 from retentiond.config import Config
-from retentiond.decide.limits import once_settled, unless_paused, within_limits
+from retentiond.decide.limits import (
+    Wait,
+    if_worthwhile,
+    in_order,
+    once_settled,
+    unless_paused,
+    waits,
+    within_limits,
+)
 from retentiond.decide.plan import decide
 from retentiond.decide.pressure import relief, relieved
 from retentiond.disks.broker_disks import BrokerDisks, DiskReport
+from retentiond.disks.of_cycle import read_disks
 from retentiond.disks.pressure import NO_PRESSURE, LogDirRelief, Pressure
 from retentiond.gather.gather import gather, gather_again, get_ready
 from retentiond.gather.groups import LastCoordinators
@@ -34,7 +51,7 @@ from retentiond.kafka.interface import Kafka
 from retentiond.memory.changes import Changes, changes
 from retentiond.memory.recall import recalled
 from retentiond.memory.remembered import Remembered
-from retentiond.model import Plan, PlanRow, TopicPartition, in_turn, result_of
+from retentiond.model import Outcome, Plan, PlanRow, TopicPartition, in_turn, result_of
 from retentiond.snapshot import Snapshot
 from retentiond.spark.session import SparkSessions
 from retentiond.state.audit_records import cycle_record
@@ -72,6 +89,9 @@ class CycleContext:
     elapsed: Callable[[], float] = seconds_since_boot
     superseded: Callable[[Config], str | None] = lambda _config: None
     throttling: Callable[[], Throttling] = not_throttled
+
+    def uptime(self) -> Uptime:
+        return Uptime(uptime().boot_id, round(1000 * self.elapsed()))
 
     def wait_until(self, instant: float) -> None:
         """Sleeps until a `time.monotonic` instant. Raises `Stopped` when the process is to end."""
@@ -150,7 +170,7 @@ def run_cycle(context: CycleContext, config: Config, state: State) -> CycleEnd:
         disks = read_disks(context.disks, snapshot, done.plan.rows, stored.kept.awaited)
         concluded = conclude(disks, stored.kept, done.plan, done.outcomes, state.audit)
         with _told_if_deleted(done):
-            _keep(state, done, pressure, concluded, decided.turns)
+            _keep(state, done, pressure, concluded, decided)
         disk, lag = after_acting(
             context.disks,
             context.lag,
@@ -263,12 +283,15 @@ def _with_offsets(
 
 class Decision(NamedTuple):
     """``snapshot``: with the retentions that the plan was made by. ``turns``: the partitions that
-    come first, in this order; the others follow in the plan's."""
+    come first, in this order; the others follow in the plan's. ``waits``: for how long partitions
+    could have gone, as of ``waits_as_of``."""
 
     plan: Plan
     snapshot: Snapshot
     relief: tuple[LogDirRelief, ...] | None
     turns: tuple[TopicPartition, ...]
+    waits: tuple[Wait, ...]
+    waits_as_of: Uptime
 
 
 def _decided(
@@ -288,11 +311,22 @@ def _decided(
 
     wanted = settled_rows(snapshot)
     eager_rows = None if pressure.eager is None else settled_rows(pressure.eager)
-    turns = stored.kept.waiting
+    kept = stored.kept
+    turns = kept.waiting
     if pressure.log_dirs:
         wanted, snapshot, most_first = relieved(wanted, snapshot, eager_rows or wanted, pressure)
         turns = tuple(dict.fromkeys((*turns, *most_first)))
-    rows = within_limits(unless_paused(wanted, stored.pause), config.limits, turns)
+    as_of = context.uptime()
+    waiting: tuple[Wait, ...] = ()
+    limits = config.limits
+    if limits.worthwhile is not None or limits.has_any:
+        frees = read_disks(context.disks, snapshot, wanted, kept.awaited).frees
+        if limits.worthwhile is not None:
+            passed_ms = elapsed_ms(kept.waits_as_of, as_of)
+            waiting = waits(wanted, kept.waits, passed_ms, snapshot.taken_at_ms)
+            wanted = if_worthwhile(wanted, limits.worthwhile, frees, waiting)
+        turns = tuple(dict.fromkeys((*turns, *in_order(wanted, limits, frees, kept.failed))))
+    rows = within_limits(unless_paused(wanted, stored.pause), limits, turns)
     may_go = None if rows == wanted else wanted
     found = (
         None
@@ -311,7 +345,7 @@ def _decided(
         rows=rows,
         paused=str(stored.pause) if stored.pause else None,
     )
-    return Decision(plan, snapshot, found, turns)
+    return Decision(plan, snapshot, found, turns, waiting, as_of)
 
 
 def _executor(
@@ -390,13 +424,22 @@ def _keep(
     done: CarriedOut,
     pressure: Pressure,
     concluded: Concluded,
-    turns: Sequence[TopicPartition],
+    decided: Decision,
 ) -> None:
     kept, plan = state.kept_file.kept, done.plan
     waiting, last = kept.waiting, kept.last_complete
     if not plan.dry_run:
-        rows = [plan.rows[position] for position in in_turn(plan.rows, turns)]
+        rows = [plan.rows[position] for position in in_turn(plan.rows, decided.turns)]
         waiting = still_waiting(waiting, rows, done.outcomes)
+    became = {each.topic_partition: each.outcome for each in done.outcomes}
+    deleted = {at for at, outcome in became.items() if outcome is Outcome.DELETED}
+    failed = {at for at, each in became.items() if each in (Outcome.FAILED, Outcome.UNKNOWN)}
+    without_request = {
+        row.topic_partition
+        for row in plan.rows
+        if became.get(row.topic_partition, Outcome.NOT_ATTEMPTED) is Outcome.NOT_ATTEMPTED
+    }
+    failed |= without_request.intersection(kept.failed)
     if result_of(plan, done.outcomes, done.failure) == "ok":
         last = LastComplete(plan.cluster_id, plan.planned_at_ms)
     state.kept_file.keep(
@@ -405,4 +448,7 @@ def _keep(
         under_pressure=pressure.remembered,
         recent_disks=kept.recent_disks if pressure.recent is None else pressure.recent,
         last_complete=last,
+        waits=tuple(wait for wait in decided.waits if wait.topic_partition not in deleted),
+        waits_as_of=decided.waits_as_of if decided.waits else None,
+        failed=tuple(sorted(failed)),
     )

@@ -24,6 +24,7 @@ MINUTE_MS = 60 * SECOND_MS
 HOUR_MS = 60 * MINUTE_MS
 DAY_MS = 24 * HOUR_MS
 
+MIB = 1 << 20
 GIB = 1 << 30
 
 _DURATION_UNITS_MS = {"d": DAY_MS, "h": HOUR_MS, "m": MINUTE_MS, "s": SECOND_MS, "ms": 1}
@@ -39,6 +40,21 @@ def say_bytes(count: int) -> str:
         unit += 1
     digits = 1 if unit and scaled < 99.95 else 0
     return f"{scaled:.{digits}f} {UNITS[unit]}"
+
+
+SIZE = re.compile(rf"(0|[1-9][0-9]{{0,17}}) ?({'|'.join(UNITS)})")
+
+
+def parse_bytes(text: str) -> int | None:
+    """Bytes of ``500B``, ``16KiB`` or ``1MiB``; None for anything else."""
+    written = SIZE.fullmatch(text)
+    return int(written[1]) << 10 * UNITS.index(written[2]) if written else None
+
+
+def format_bytes(count: int) -> str:
+    """The shortest text that `parse_bytes` reads back as ``count`` (1 or more)."""
+    power = min(((count & -count).bit_length() - 1) // 10, len(UNITS) - 1)
+    return f"{count >> 10 * power}{UNITS[power]}"
 
 
 def say_figure(value: int | None, unknown: str = "?") -> str:

@@ -76,6 +76,7 @@ class Reason(StrEnum):
     EMPTY = "empty"
     TOO_YOUNG = "too_young"
     NOT_CONSUMED = "not_consumed"
+    NOT_WORTHWHILE = "not_worthwhile"
 
     NO_GROUP = "no_group"
     TOO_FEW_GROUPS = "too_few_groups"
@@ -103,7 +104,7 @@ VERDICT_OF: dict[Reason, Verdict] = {
         Verdict.DELETE
         if reason is Reason.CONSUMED
         else Verdict.NOTHING
-        if reason in (Reason.EMPTY, Reason.TOO_YOUNG, Reason.NOT_CONSUMED)
+        if reason in (Reason.EMPTY, Reason.TOO_YOUNG, Reason.NOT_CONSUMED, Reason.NOT_WORTHWHILE)
         else Verdict.HOLD
     )
     for reason in Reason
@@ -205,7 +206,8 @@ class PlanRow:
     records: int = field(
         metadata=said(
             RECORDS,
-            "what will be deleted: cutoff less log start offset on `delete`, else 0",
+            "what will be deleted: cutoff less log start offset on `delete`, and where the reason "
+            "is `not_worthwhile`, else 0",
             audit="NOT NULL",
         )
     )

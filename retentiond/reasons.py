@@ -85,6 +85,13 @@ REASONS: Mapping[Reason, ReasonEntry] = {
             "forget --kind external {argument}`)."
         ),
     ),
+    Reason.NOT_WORTHWHILE: ReasonEntry(
+        short="too little to free",
+        remedy=(
+            "Nothing to do: they go once that frees something, after limits.worthwhile.after at "
+            "the latest, and at once under disk pressure."
+        ),
+    ),
     Reason.NO_GROUP: ReasonEntry(
         classes=frozenset({Class.COUNTED, Class.NO_ALERT}),
         sentence="no group reads the topic, and readers that commit nothing can't be seen",

@@ -5,7 +5,7 @@ topic, or a `ConfigError` that names the setting.
 """
 
 from retentiond.config.client_properties import Properties
-from retentiond.config.config import Config, Http, Limits, Spark
+from retentiond.config.config import Config, Http, Limits, Spark, Worthwhile
 from retentiond.config.differences import Difference, differences
 from retentiond.config.external_reader import ExternalReader
 from retentiond.config.no_policy import NoPolicy, PolicyConflict, PolicyUnreadable
@@ -24,6 +24,7 @@ __all__ = [
     "Properties",
     "Spark",
     "TopicPolicy",
+    "Worthwhile",
     "differences",
     "load",
     "parse",

@@ -27,13 +27,14 @@ from retentiond.config.values import (
     Interval,
     Port,
     Section,
+    Size,
     SparkMaster,
     TextOrNull,
     check_history_folder,
     missing,
     refused,
 )
-from retentiond.formatting import DAY_MS, MINUTE_MS, SECOND_MS, say_names
+from retentiond.formatting import DAY_MS, HOUR_MS, MIB, MINUTE_MS, SECOND_MS, say_names
 from retentiond.state_places import daemon_state_dir
 
 
@@ -94,6 +95,19 @@ class Spark(Section):
     the next cycle starts another JVM, or another session at the server."""
 
 
+class Worthwhile(Section):
+    minimum_bytes: Size = Field(default=MIB, alias="bytes", json_schema_extra={"default": "1MiB"})
+    """What would free less than this waits: a number with its unit (B, KiB, MiB, GiB, TiB), as in
+    1MiB. The bytes are those of all replicas."""
+
+    after_ms: Interval = Field(default=HOUR_MS, alias="after", json_schema_extra={"default": "1h"})
+    """It waits until it frees as much, or until it could have gone for so long."""
+
+    def written(self) -> dict[str, str]:
+        """As a file writes it."""
+        return self.model_dump(by_alias=True)
+
+
 class Limits(Section):
     records_per_cycle: CountOrNull = None
     """The most records that one cycle deletes; null means no limit."""
@@ -104,6 +118,16 @@ class Limits(Section):
     settle_cycles: Count = 1
     """How many complete cycles in a row must see the same groups on a topic before its first
     deletion."""
+
+    worthwhile: Worthwhile | None = None
+    """Lets a deletion wait that would free too little: a broker frees whole segments, so a deletion
+    within one frees nothing. Nothing waits under disk pressure. Without this section nothing waits
+    at all."""
+
+    @property
+    def has_any(self) -> bool:
+        """Whether some deletions may be left to later cycles, so that their order matters."""
+        return self.records_per_cycle is not None or self.partitions_per_cycle is not None
 
 
 class History(Section):

@@ -23,6 +23,7 @@ from retentiond.config.settings import (
     smaller_is_sooner,
 )
 from retentiond.config.values import is_unknown
+from retentiond.formatting import parse_bytes, parse_duration
 
 NOT_SHOWN = "(not shown)"
 """Stands for a value that may be a secret."""
@@ -38,11 +39,21 @@ def _more_free(before: str | None, after: str | None) -> Effect:
     return Effect.NONE if was == becomes else Effect.SOONER if becomes > was else Effect.LATER
 
 
+def _shorter_wait(
+    before: str | None, after: str | None, parse: Callable[[str], int | None]
+) -> Effect:
+    """Of what a deletion waits for, as a file writes it; None: nothing waits."""
+    was, becomes = ((each and parse(each)) or 0 for each in (before, after))
+    return smaller_is_sooner(was, becomes)
+
+
 _EFFECTS: dict[str, Callable[[Any, Any], Effect]] = {
     "dry_run": lambda _before, after: Effect.LATER if after else Effect.SOONER,
     "limits.records_per_cycle": larger_is_sooner,
     "limits.partitions_per_cycle": larger_is_sooner,
     "limits.settle_cycles": smaller_is_sooner,
+    "limits.worthwhile.bytes": lambda before, after: _shorter_wait(before, after, parse_bytes),
+    "limits.worthwhile.after": lambda before, after: _shorter_wait(before, after, parse_duration),
     **dict.fromkeys(
         ("disk_pressure", "disk_pressure.below_free", "disk_pressure.until_free"), _more_free
     ),

@@ -34,9 +34,12 @@ from retentiond.formatting import (
     DURATION,
     HOST_RULE,
     SECOND_MS,
+    SIZE,
+    format_bytes,
     format_duration,
     is_host,
     listed,
+    parse_bytes,
     parse_duration,
 )
 from retentiond.model import LEGAL_TOPIC
@@ -322,6 +325,19 @@ def _keep_ms(value: object) -> int:
     return ms
 
 
+def _size(value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        count: int | None = value
+    else:
+        count = parse_bytes(_text(value))
+    if count is None or not 1 <= count <= INT64_MAX:
+        raise refused(
+            "expected a size with its unit (B, KiB, MiB, GiB or TiB), as in 1MiB, "
+            f"not {shown(value)}"
+        )
+    return count
+
+
 def is_topic_name(name: str) -> bool:
     return _TOPIC_NAME.fullmatch(name) is not None
 
@@ -462,6 +478,12 @@ _WrittenDuration = Annotated[
 Duration = Annotated[_WrittenDuration, reads(_duration_ms)]
 Interval = Annotated[_WrittenDuration, reads(_interval_ms)]
 DurationOrNull = Annotated[_WrittenDuration | None, reads(or_null(_keep_ms))]
+Size = Annotated[
+    int,
+    writes(format_bytes),
+    WithJsonSchema(_text_like(SIZE.pattern) | {"type": "string"}),
+    reads(_size),
+]
 Flag = Annotated[bool, reads(_flag)]
 Visibility = Annotated[Literal["checked", "assumed"], reads(_visibility)]
 Port = Annotated[int, Field(ge=0, le=65_535), reads(whole)]

@@ -1,19 +1,21 @@
-"""Which of the plan's deletions a cycle may carry out now: only on settled topics, not during a
-pause, and within the limits.
+"""Which of the plan's deletions a cycle may carry out now: only on settled topics, not before they
+free something, not during a pause, and within the limits.
 
 Invariants: the limits are never exceeded, and a cutoff is only ever lowered. Deletion always
 makes progress: if the first deletion is too large for a whole cycle, the cycle does a part of it,
 up to the limit, and the next cycle does the next part. Partitions that a cycle leaves out come
-first in the next one, so none waits for ever, however busy the others are.
+first in the next one, so none waits for ever, however busy the others are. Nor does what frees too
+little: its time goes on whatever holds it meanwhile, and ends with a deletion only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
-from retentiond.config import Limits
-from retentiond.formatting import say_many
+from retentiond.config import Limits, Worthwhile
+from retentiond.formatting import rfc3339, say_about, say_bytes, say_many
 from retentiond.model import PlanRow, Reason, TopicPartition, Verdict, in_turn
 
 
@@ -37,6 +39,97 @@ def once_settled(
         )
         for row in rows
     )
+
+
+class Wait(NamedTuple):
+    """For how long a partition could have gone, and was not deleted. ``since_ms``: epoch
+    milliseconds, only to be told. ``waited_ms``: how much time has certainly passed since then."""
+
+    topic: str
+    partition: int
+    topic_id: str | None
+    since_ms: int
+    waited_ms: int
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
+def waits(
+    rows: Iterable[PlanRow], before: Iterable[Wait], passed_ms: int, now_ms: int
+) -> tuple[Wait, ...]:
+    """The waits of the partitions that could go in this cycle, or only a hold keeps from that.
+
+    ``before``: those of the last cycle, ``passed_ms`` ago. The wait begins anew where nothing could
+    go in between, and on another topic of the same name.
+    """
+    known = {wait.topic_partition: wait for wait in before}
+    found = []
+    for row in rows:
+        wait = known.get(row.topic_partition)
+        if wait and row.topic_id is not None and wait.topic_id != row.topic_id:
+            wait = None
+        if wait and row.verdict is not Verdict.NOTHING:
+            found.append(wait._replace(waited_ms=wait.waited_ms + passed_ms))
+        elif row.verdict is Verdict.DELETE:
+            found.append(Wait(row.topic, row.partition, row.topic_id, now_ms, 0))
+    return tuple(found)
+
+
+def if_worthwhile(
+    rows: Sequence[PlanRow],
+    worthwhile: Worthwhile,
+    frees: Mapping[TopicPartition, int],
+    waiting: Iterable[Wait],
+) -> tuple[PlanRow, ...]:
+    """Lets deletions wait that would free too little, unless they have waited for long enough or a
+    disk is under pressure. ``frees``: bytes, where they are known; unknown bytes don't wait."""
+    since = {wait.topic_partition: wait for wait in waiting}
+
+    def unless_too_little(row: PlanRow) -> PlanRow:
+        freed, wait = frees.get(row.topic_partition), since.get(row.topic_partition)
+        if (
+            row.verdict is not Verdict.DELETE
+            or row.under_pressure
+            or freed is None
+            or freed >= worthwhile.minimum_bytes
+            or wait is None
+            or wait.waited_ms >= worthwhile.after_ms
+        ):
+            return row
+        return replace(
+            row,
+            verdict=Verdict.NOTHING,
+            reason=Reason.NOT_WORTHWHILE,
+            predicted_bytes=freed,
+            detail=(
+                f"{say_many(row.records, 'record')} could go since {rfc3339(wait.since_ms)}, and "
+                f"would free {say_bytes(freed)}, less than limits.worthwhile.bytes "
+                f"({say_bytes(worthwhile.minimum_bytes)}): the deletion waits until it frees as "
+                f"much, for another {say_about(worthwhile.after_ms - wait.waited_ms)} at most"
+            ),
+        )
+
+    return tuple(map(unless_too_little, rows))
+
+
+def in_order(
+    rows: Iterable[PlanRow],
+    limits: Limits,
+    frees: Mapping[TopicPartition, int],
+    failed: Collection[TopicPartition],
+) -> tuple[TopicPartition, ...]:
+    """The order in which a limit takes the deletions that no earlier cycle left out: those that
+    free most first, and last those whose last request ``failed``."""
+    if not limits.has_any:
+        return ()
+
+    def order(row: PlanRow) -> tuple[bool, int]:
+        return row.topic_partition in failed, -frees.get(row.topic_partition, 0)
+
+    deletions = (row for row in rows if row.verdict is Verdict.DELETE)
+    return tuple(row.topic_partition for row in sorted(deletions, key=order))
 
 
 def unless_paused(rows: Iterable[PlanRow], pause: object) -> tuple[PlanRow, ...]:

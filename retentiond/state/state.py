@@ -18,6 +18,8 @@ from typing import Annotated, Any, NamedTuple, get_type_hints
 
 from pydantic import Field, TypeAdapter, ValidationError
 
+from retentiond.clock import Uptime
+from retentiond.decide.limits import Wait
 from retentiond.disks.freed import PendingFree
 from retentiond.disks.log_dirs import LogDirKey
 from retentiond.disks.recent import RecentDisks
@@ -67,6 +69,9 @@ class Kept:
     - ``stuck``: what the daemon found stuck, with sentences that say when. A process must compare
       its readings for a quarter of an hour to find it itself.
     - ``held``: what had been held when the last cycle ended.
+    - ``waits``: for how long partitions could have gone, if ``limits.worthwhile`` is set, as of
+      ``waits_as_of``.
+    - ``failed``: partitions whose last request has failed.
     """
 
     waiting: tuple[TopicPartition, ...] = ()
@@ -76,6 +81,9 @@ class Kept:
     stuck: tuple[Stuck, ...] = ()
     held: tuple[Held, ...] = ()
     last_complete: LastComplete | None = None
+    waits: tuple[Wait, ...] = ()
+    waits_as_of: Uptime | None = None
+    failed: tuple[TopicPartition, ...] = ()
 
     def complete_by(self, now_ms: int) -> LastComplete | None:
         """`last_complete`; none if it lies in the future, because the clock was set back."""

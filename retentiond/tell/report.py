@@ -18,6 +18,7 @@ from retentiond.model import (
     Outcome,
     Plan,
     PlanRow,
+    Reason,
     TopicPartition,
     Verdict,
     result_of,
@@ -281,7 +282,8 @@ def _relief_document(relief: LogDirRelief) -> dict[str, Any]:
 def row_document(row: PlanRow) -> dict[str, Any]:
     """A partition of the plan in JSON's terms, under the names that every output uses."""
     fields = dict(zip(_JSON_FIELDS, _json_values(row), strict=True))
-    return fields if row.verdict is Verdict.DELETE else fields | {"predicted_bytes": 0}
+    goes = row.verdict is Verdict.DELETE or row.reason is Reason.NOT_WORTHWHILE
+    return fields if goes else fields | {"predicted_bytes": 0}
 
 
 def outcome_document(outcome: DeletionOutcome | None) -> dict[str, Any]:

@@ -53,6 +53,10 @@ dry_run: true
 # must set state_dir before you turn dry_run off.
 # state_dir: /var/lib/retentiond
 
+# A broker frees whole segments, so a deletion within one frees nothing: what would free less
+# than this waits until it frees as much, or could have gone for so long.
+limits: {{worthwhile: {{bytes: 1MiB, after: 1h}}}}
+
 {pressure}# What every topic starts from. The consumed retention: a record stays at least
 # this long, even if every group has read it.
 defaults:

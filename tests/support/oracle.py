@@ -41,7 +41,7 @@ REASONS = (
     Reason.NOT_CONSUMED,
     Reason.TOO_YOUNG,
 )
-"""All that a plan can say; the guard and the limits have three more."""
+"""All that a plan can say; the guard and the limits have four more."""
 
 Commits = dict[str, int | None]  # by group; None: there is a commit, and it is unreadable
 

@@ -51,6 +51,7 @@ PLACES = {
     Reason.EMPTY: "",
     Reason.TOO_YOUNG: "",
     Reason.NOT_CONSUMED: "group",
+    Reason.NOT_WORTHWHILE: "",
     Reason.NO_GROUP: "disables counted",
     Reason.TOO_FEW_GROUPS: "counted",
     Reason.REQUIRED_GROUP_MISSING: "group counted",

@@ -20,6 +20,7 @@ from retentiond.formatting import (
     say_ranges,
     shell_argument,
 )
+from retentiond.model import Verdict
 from retentiond.tell.explained_evidence import COMMITTED
 from retentiond.tell.explanation import (
     TIERED,
@@ -50,7 +51,8 @@ def show_partition(printer: Printer, report: CycleReport, explained: TopicExplan
     (explanation,) = explained.partitions
     row = explanation.row
     _say_last_requests(printer, explained)
-    records = f", {say_many(row.records, 'record')} to delete" if row.records else ""
+    goes = "to delete" if row.verdict is Verdict.DELETE else "that could go"
+    records = f", {say_many(row.records, 'record')} {goes}" if row.records else ""
     printer.say(f"{row.topic}:{row.partition}  {row.verdict}: {row.reason}{records}")
     printer.say("")
     for line in _rule(explanation):

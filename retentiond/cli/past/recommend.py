@@ -218,7 +218,7 @@ def write(
 ) -> None:
     """Whole minutes. ``never``: topics that nothing can be deleted from, which are left out. Raises
     `UsageError`."""
-    from retentiond.config import TopicPolicy
+    from retentiond.config import TopicPolicy, Worthwhile
     from retentiond.config.document import dumped
 
     entries, left_out = [], []
@@ -236,6 +236,7 @@ def write(
     document: dict[str, Any] = {
         "kafka": {"bootstrap.servers": config.kafka["bootstrap.servers"]},
         "state_dir": str(config.state_dir),
+        "limits": {"worthwhile": (config.limits.worthwhile or Worthwhile()).written()},
     }
     if config.disk_pressure is not None:  # the entries keep their pressure retentions
         document["disk_pressure"] = config.disk_pressure.model_dump(mode="json")

@@ -56,7 +56,8 @@ class PartitionAnswer:
 
     @property
     def records(self) -> int:
-        return self.row.records
+        """What the row's deletion deletes; none while it waits until it is worthwhile."""
+        return self.row.records if self.row.verdict is Verdict.DELETE else 0
 
     @property
     def log_records(self) -> int | None:

@@ -30,6 +30,7 @@ class KeptBecause(NamedTuple):
 
 
 KEPT_BY_AGE = KeptBecause(Reason.TOO_YOUNG)
+KEPT_UNTIL_WORTHWHILE = KeptBecause(Reason.NOT_WORTHWHILE)
 KEPT_BY_LIMIT = KeptBecause(Reason.LIMIT_REACHED)
 
 
@@ -53,14 +54,17 @@ def kept_records(row: PlanRow) -> dict[KeptBecause, int]:
     A group keeps the records that it has yet to read and that are old enough to go. Younger
     records stay because of their age, whether or not they are read. A reason that holds the whole
     topic keeps all its records. If a limit lowers the cutoff of a deletion, the limit keeps what
-    the group has read above the cutoff.
+    the group has read above the cutoff. A deletion that waits until it is worthwhile keeps what is
+    below its cutoff.
     """
-    start, end = row.log_start_offset, row.high_watermark
-    if start is None or end is None:
+    log_start, end = row.log_start_offset, row.high_watermark
+    if log_start is None or end is None:
         return {}
+    start = log_start
     keeper = cause(row)
     is_lowered = row.verdict is Verdict.DELETE and row.is_limited
-    if row.verdict is Verdict.DELETE:
+    waits = row.reason is Reason.NOT_WORTHWHILE
+    if row.verdict is Verdict.DELETE or waits:
         keeper = KeptBecause(Reason.OPEN_TRANSACTION)
         if is_lowered or row.cutoff == row.min_committed_offset:
             keeper = KeptBecause(Reason.NOT_CONSUMED, row.binding_group)
@@ -72,6 +76,8 @@ def kept_records(row: PlanRow) -> dict[KeptBecause, int]:
     if is_lowered and row.min_committed_offset is not None:
         read_end = min(row.min_committed_offset, old_end)
         kept[KEPT_BY_LIMIT], start = read_end - start, read_end
+    if waits:
+        kept[KEPT_UNTIL_WORTHWHILE] = start - log_start
     kept[keeper] = kept.get(keeper, 0) + old_end - start
     return {each: records for each, records in kept.items() if records > 0}
 

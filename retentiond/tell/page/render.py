@@ -31,7 +31,12 @@ from retentiond.formatting import (
 )
 from retentiond.model import PlanRow, Reason, Verdict
 from retentiond.tell.figures.answers import PartitionAnswer, TopicAnswer, caveats, say_trials
-from retentiond.tell.figures.kept_records import KEPT_BY_AGE, KeptBecause, cause
+from retentiond.tell.figures.kept_records import (
+    KEPT_BY_AGE,
+    KEPT_UNTIL_WORTHWHILE,
+    KeptBecause,
+    cause,
+)
 from retentiond.tell.reasons import UNSEEN_READERS_NOTE, remedy, short
 
 HERE = Path(__file__).parent
@@ -203,6 +208,8 @@ class BarSegment(NamedTuple):
 def kind_of(keeper: KeptBecause) -> str:
     if keeper == KEPT_BY_AGE:
         return YOUNG
+    if keeper == KEPT_UNTIL_WORTHWHILE:
+        return GO
     return UNREAD if keeper.reason is Reason.NOT_CONSUMED else HELD
 
 

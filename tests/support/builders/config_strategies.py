@@ -76,6 +76,9 @@ DOCUMENTS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
                 "records_per_cycle": _LIMIT,
                 "partitions_per_cycle": _LIMIT,
                 "settle_cycles": st.integers(1, 2**63 - 1),
+                "worthwhile": st.fixed_dictionaries(
+                    {}, optional={"bytes": st.just("2MiB"), "after": st.just("30m")}
+                ),
             },
         ),
         "defaults": st.fixed_dictionaries({}, optional=_RULES),

@@ -215,6 +215,7 @@ def test_the_daemon_accepts_the_configuration_and_reads_it_as_it_was_given(
     documents = template(values)
     rendered = mounted(documents, tmp_path).read_text()
     given = {"reload": {"watch": True}, **yaml.safe_load(values.read_text())["config"]}
+    given["limits"] = {"worthwhile": {"bytes": "1MiB", "after": "1h"}} | given.get("limits", {})
     if "policies" in yaml.safe_load(rendered):  # of files that are values, too
         given["policies"] = yaml.safe_load(rendered)["policies"]
     expected = parse(yaml.safe_dump(given), environ, tmp_path)

@@ -203,3 +203,20 @@ def test_what_changes_in_a_trial_changes_nothing_for_records() -> None:
     assert {each.effect.value for each in differences(off, trial) if each.entry == STAGE} == {
         "none"
     }
+
+
+def test_what_waits_for_longer_lets_records_go_later() -> None:
+    def limited(**worthwhile: str) -> Config:
+        return config(pattern(STAGE), limits={"worthwhile": worthwhile} if worthwhile else {})
+
+    unset, shown = limited(), ("limits.worthwhile.after", "limits.worthwhile.bytes")
+    small, large = limited(bytes="1MiB"), limited(bytes="1GiB", after="2h")
+    assert told(unset, small) == [
+        (None, shown[0], None, "1h", "later"),
+        (None, shown[1], None, "1MiB", "later"),
+    ]
+    assert told(large, small) == [
+        (None, shown[0], "2h", "1h", "sooner"),
+        (None, shown[1], "1GiB", "1MiB", "sooner"),
+    ]
+    assert effects(small, unset) == {"sooner"}

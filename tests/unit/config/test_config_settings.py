@@ -47,6 +47,11 @@ READ = [
     ("limits: {records_per_cycle: 7}", "limits.records_per_cycle", 7),
     ("limits: {partitions_per_cycle: null}", "limits.partitions_per_cycle", None),
     ("limits: {partitions_per_cycle: 7}", "limits.partitions_per_cycle", 7),
+    ("limits: {worthwhile: {bytes: 16KiB}}", "limits.worthwhile.minimum_bytes", 16_384),
+    ("limits: {worthwhile: {bytes: 1 GiB}}", "limits.worthwhile.minimum_bytes", 1 << 30),
+    ("limits: {worthwhile: {bytes: 500B}}", "limits.worthwhile.after_ms", 3_600_000),
+    ("limits: {worthwhile: {after: 10m}}", "limits.worthwhile.minimum_bytes", 1 << 20),
+    ("limits: {worthwhile: {after: 10m}}", "limits.worthwhile.after_ms", 600_000),
     ("schedule: {interval: 1000ms}", "schedule.interval_ms", 1_000),
     ("schedule: {interval: 1s}", "schedule.interval_ms", 1_000),
     ("schedule: {interval: '5m'}", "schedule.interval_ms", 300_000),
@@ -96,6 +101,10 @@ REFUSED = {
     ],
     ("limits.records_per_cycle", "limits: {records_per_cycle: @}"): ["0", "-1", "'null'", "none"],
     ("limits.partitions_per_cycle", "limits: {partitions_per_cycle: @}"): ["0", "-1", "'null'"],
+    ("limits.worthwhile.bytes", "limits: {worthwhile: {bytes: @}}"): [
+        *("1048576", "1MB", "1.5MiB", "0MiB", "-1KiB", "8EiB", "MiB", "null")
+    ],
+    ("limits.worthwhile.after", "limits: {worthwhile: {after: @}}"): ["0s", "3600", "null"],
     ("schedule.interval", "schedule: {interval: @}"): [
         *("300", "'300'", "5 m", "5M", "m", "1h30m", "1.5h", "-5m", "05m", "366d", "999ms", "0s"),
         "5w",
