@@ -16,7 +16,7 @@ import typer
 
 from retentiond.cli.options import SOMETHING_FOUND, ConfigPath, Debug, load, set_up
 from retentiond.cli.output.printing import NAME, TEXT, WORD, Column, Printer, print_json
-from retentiond.errors import UsageError
+from retentiond.errors import ConfigError, UsageError
 from retentiond.formatting import (
     listed,
     printable,
@@ -100,7 +100,8 @@ def check(  # noqa: PLR0917 - typer hands each option over by its name
     """Validate the configuration, offline, and say in words what each entry of topics means.
 
     It warns of entries that enable topics which by their names belong to Kafka Connect, Kafka
-    Streams, Debezium or the like.
+    Streams, Debezium or the like, of entries that leave the consumed retention open, of files
+    beside policy files that are not read, and of files of teams without a fence.
 
     With --against it says instead what changes from another configuration, and whether records may
     be deleted sooner or later because of that.
@@ -121,11 +122,8 @@ def check(  # noqa: PLR0917 - typer hands each option over by its name
         typer.echo(shipped(EXAMPLE if example else SCHEMA), nl=False)
         return
     path = set_up(context, config, debug)
-    loaded = load(path, secrets=not no_secrets)
-    _refuse_unreadable(loaded)
-    from retentiond.tell.unseen_readers import risky_entries
-
-    warnings = risky_entries(loaded)
+    loaded = _without_errors(path, secrets=not no_secrets)
+    warnings = _warnings(loaded)
     if output is not DifferenceOutput.JSON:
         for warning in warnings:
             print(f"retentiond: warning: {printable(warning)}", file=sys.stderr)
@@ -152,14 +150,35 @@ def check(  # noqa: PLR0917 - typer hands each option over by its name
         raise typer.Exit(SOMETHING_FOUND)
 
 
-def _refuse_unreadable(config: Config) -> None:
-    """Tells of each fenced file that is bad, the last one by the `ConfigError` that it raises."""
-    if not config.unreadable:
-        return
-    *others, last = config.unreadable
+def _without_errors(path: Path, *, secrets: bool) -> Config:
+    """Raises `ConfigError`, after all others have been told."""
+    try:
+        loaded = load(path, secrets=secrets)
+    except ConfigError as error:
+        raise _last_of([error, *error.others]) from error
+    if loaded.unreadable:
+        raise _last_of([file.error for file in loaded.unreadable])
+    return loaded
+
+
+def _last_of(errors: Sequence[ConfigError]) -> ConfigError:
+    """The last one, to be raised. It tells of all others."""
+    *others, last = errors
     for each in others:
-        print(f"retentiond: {printable(each.problem)}", file=sys.stderr)
-    raise last.error
+        print(f"retentiond: {printable(str(each))}", file=sys.stderr)
+    return last
+
+
+def _warnings(config: Config) -> tuple[str, ...]:
+    from retentiond.config.warnings import default_retention, say_passed_over, unfenced
+    from retentiond.tell.unseen_readers import risky_entries
+
+    return (
+        *risky_entries(config),
+        *default_retention(config),
+        *say_passed_over(config),
+        *unfenced(config),
+    )
 
 
 def _warn_of_unreadable(path: Path, config: Config) -> None:

@@ -249,10 +249,12 @@ def load(
     whole: bool = False,
     tell: Callable[[ConfigFiles], None] = lambda _files: None,
     make_files: Callable[[], ConfigFiles] | None = None,
+    readers_in_force: Mapping[str, object] | None = None,
 ) -> Config:
     """The configuration, checked for both Kafka clients too. ``option``: what names the file.
     ``none_yet``: ``policies`` may lead to no file. ``whole``: a bad fenced file is an error, too.
     ``tell`` gets the files that were read, which ``make_files`` makes.
+    ``readers_in_force``: `Config.readers` of the configuration before.
     Without ``secrets`` it asks for no variable and no file. Clients' properties that need one are
     then checked one by one, and not together. Raises `ConfigError`."""
     from retentiond import config as configuration
@@ -267,6 +269,7 @@ def load(
         tell=tell,
         check_properties=refuse_properties,
         make_files=make_files or ConfigFiles,
+        readers_in_force=readers_in_force or {},
     )
     if whole and config.unreadable:
         raise config.unreadable[0].error

@@ -6,7 +6,7 @@ import os
 import queue
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -72,19 +72,31 @@ def run_daemon(path: Path) -> None:
     if isinstance(loaded, ConfigError):
         raise loaded
     with open_state(loaded.state_dir) as state:
-        daemon = Daemon(loaded, lambda make: _read(path, make), state, files=files, signals=signals)
+        daemon = Daemon(
+            loaded,
+            lambda make, readers: _read(path, make, readers),
+            state,
+            files=files,
+            signals=signals,
+        )
         ended = daemon.run()
         if not ended:  # and before the state is closed: somebody may still be writing it
             _end_at_once(0)
 
 
-def _read(path: Path, make_files: Callable[[], ConfigFiles]) -> Reading:
+def _read(
+    path: Path,
+    make_files: Callable[[], ConfigFiles],
+    readers_in_force: Mapping[str, object] | None = None,
+) -> Reading:
     from retentiond.daemon.reload import Reading
 
     files: list[ConfigFiles] = []
     outcome: Config | ConfigError
     try:
-        outcome = load(path, tell=files.append, make_files=make_files)
+        outcome = load(
+            path, tell=files.append, make_files=make_files, readers_in_force=readers_in_force
+        )
     except ConfigError as error:
         outcome = error
     return Reading(outcome, files[-1])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 from pydantic import ConfigDict, Field, PrivateAttr, model_validator
@@ -285,11 +286,21 @@ class Config(Section):
         )
 
     def add_files(
-        self, files: Iterable[PolicyFile | UnreadableFile], base_dir: Path = Path()
+        self,
+        files: Iterable[PolicyFile | UnreadableFile],
+        base_dir: Path = Path(),
+        readers_in_force: Mapping[str, object] = MappingProxyType({}),
     ) -> None:
         """Raises ConfigError, which names file and path, where entries contradict each other."""
         self._base_dir = base_dir
-        self._policies = work_out_policies(self.defaults, self.topics, files, self.fences)
+        self._policies = work_out_policies(
+            self.defaults, self.topics, files, self.fences, readers_in_force
+        )
+
+    @property
+    def readers(self) -> Mapping[str, object]:
+        """As `Policies.readers`."""
+        return self._policies.readers
 
     @property
     def base_dir(self) -> Path:

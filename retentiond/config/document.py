@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -194,11 +194,13 @@ class Outside:
     """What references are replaced from. ``environ`` None: neither variables nor files are asked
     for, and a value that refers to one is unknown. ``is_team``: it is about a team's file, and
     ``secrets`` is the one folder that its ``${file:…}`` may lead to, if it has one.
-    ``check_properties`` raises ConfigError for properties that no Kafka client takes."""
+    ``check_properties`` raises ConfigError for properties that no Kafka client takes.
+    ``readers_in_force``: what names of external readers stand for now."""
 
     environ: Mapping[str, str] | None
     files: ConfigFiles
     check_properties: CheckProperties = lambda _properties: None
+    readers_in_force: Mapping[str, object] = field(default_factory=dict)
     is_team: bool = False
     secrets: Path | None = None
 

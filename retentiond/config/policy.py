@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from retentiond.config.fences import NO_FENCES, Fences
@@ -24,7 +25,7 @@ from retentiond.config.no_policy import (
 from retentiond.config.rules import PRESSURE, GroupRules, PolicyFile, TopicEntry, TopicRules
 from retentiond.config.settings import TopicPolicy, refined, sentence
 from retentiond.config.values import is_unknown
-from retentiond.errors import ConfigError
+from retentiond.errors import ConfigError, together
 from retentiond.formatting import listed, say_duration
 
 MOST_KNOWN = 250_000
@@ -38,6 +39,8 @@ class PolicyEntry:
     entry: TopicEntry
     policy: TopicPolicy
     fences: Fences = NO_FENCES
+    is_by_default: bool = False
+    """Whether nobody has set its consumed retention."""
 
     @property
     def source(self) -> str:
@@ -116,6 +119,11 @@ class Policies:
             tuple(each for each in self._by_pattern if each.file not in held),
         )
 
+    @property
+    def readers(self) -> Mapping[str, object]:
+        """What the names of external readers stand for, on enabled topics."""
+        return _readers(self.entries)
+
     def policy_for(self, topic: str) -> TopicPolicy | NoPolicy | None:
         """The policy of an enabled topic; None where nothing enables it. Worked out once."""
         if topic not in self._of_topics:
@@ -179,9 +187,12 @@ def work_out_policies(
     topics: Iterable[TopicEntry],
     files: Iterable[PolicyFile | UnreadableFile] = (),
     fences: Fences = NO_FENCES,
+    readers_in_force: Mapping[str, object] = MappingProxyType({}),
 ) -> Policies:
     """Raises ConfigError where entries contradict each other, themselves or a fence. In a fenced
-    file that makes the file unreadable."""
+    file that makes the file unreadable. Of two files that name different readers alike the one that
+    was there first is right: ``readers_in_force`` (as `Policies.readers`), or else the one without
+    a fence, which can't be held alone, and then the first by name."""
     every_topic = refined(TopicPolicy(), defaults)
     of_main = ("defaults", defaults)
     _refuse_namesakes(*of_main)
@@ -190,21 +201,48 @@ def work_out_policies(
     _refuse_namesakes_of_queries(entries, ())
     names: list[str] = []
     unreadable: list[UnreadableFile] = []
+    errors: list[ConfigError] = []
+    worked_out: list[tuple[PolicyFile, list[PolicyEntry]]] = []
+
+    def refuse(file: PolicyFile, error: ConfigError) -> None:
+        if fences.of(file.name) is None:
+            # It may be the main file's defaults that contradict an entry.
+            is_of_main = error.file is None
+            errors.append(error if is_of_main else error.in_file(file.name, file.owner))
+        else:
+            unreadable.append(UnreadableFile.because_of(error, file.name, file.owner))
+
+    def turn(worked: tuple[PolicyFile, list[PolicyEntry]]) -> tuple[bool, bool]:
+        file, of_file = worked
+        is_newcomer = any(
+            readers_in_force.get(name, checkpoint) != checkpoint
+            for name, checkpoint in _readers(of_file).items()
+        )
+        return is_newcomer, fences.of(file.name) is not None
+
     for file in files:
         names.append(file.name)
         if isinstance(file, UnreadableFile):
             unreadable.append(file)
             continue
         try:
-            of_file = _of_file(every_topic, of_main, file, fences)
-            _refuse_namesakes_of_queries(of_file, entries)
+            worked_out.append((file, _of_file(every_topic, of_main, file, fences)))
+        except ConfigError as error:
+            refuse(file, error)
+    taken: dict[str, list[PolicyEntry]] = {}
+    known = list(entries)
+    for file, of_file in sorted(worked_out, key=turn):
+        try:
+            _refuse_namesakes_of_queries(of_file, known)
             by_name |= _by_name(of_file, by_name)  # last: a file that is refused leaves no entry
         except ConfigError as error:
-            if fences.of(file.name) is None:
-                raise
-            unreadable.append(UnreadableFile.because_of(error, file.name, file.owner))
+            refuse(file, error)
         else:
-            entries += of_file
+            taken[file.name] = of_file
+            known += of_file
+    if errors:
+        raise together([*errors, *(file.error for file in unreadable)])
+    entries += (entry for name in names for entry in taken.get(name, ()))
     return Policies(
         tuple(entries),
         tuple(names),
@@ -213,6 +251,16 @@ def work_out_policies(
         by_name,
         tuple(each for each in entries if each.entry.pattern is not None),
     )
+
+
+def _readers(entries: Iterable[PolicyEntry]) -> dict[str, object]:
+    """Each external reader of enabled topics with its checkpoint; None: it is no Spark query."""
+    return {
+        reader.name: reader.spark_checkpoint
+        for entry in entries
+        if entry.policy.enabled
+        for reader in entry.policy.external_readers
+    }
 
 
 def _of_file(
@@ -257,7 +305,8 @@ def _entries(
         policy = replace(
             policy, owner=every_topic.owner, fence=every_topic.fence, sources=(source,)
         )
-        yield PolicyEntry(entry, policy, fences)
+        is_by_default = all(each.consumed_retention_ms is None for _, each in rules)
+        yield PolicyEntry(entry, policy, fences, is_by_default)
 
 
 def _refuse_across_a_fence(entry: TopicEntry, source: str, fences: Fences, file: str) -> None:

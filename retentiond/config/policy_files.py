@@ -72,7 +72,10 @@ def unreadable_files(
     with suppress(ConfigError):
         found = _found_by_globs(config, files, base_dir, fenced, none_yet=True)
     read = _fenced_files(config, outside, base_dir, fenced, found)
-    return work_out_policies(config.defaults, config.topics, read, config.fences).unreadable
+    worked_out = work_out_policies(
+        config.defaults, config.topics, read, config.fences, config.readers
+    )
+    return worked_out.unreadable
 
 
 def _fenced_names(config: Config, base_dir: Path) -> list[str]:

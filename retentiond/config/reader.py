@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
@@ -40,17 +41,18 @@ def load(
     tell: Callable[[ConfigFiles], None] = lambda _files: None,
     check_properties: CheckProperties = lambda _properties: None,
     make_files: Callable[[], ConfigFiles] = ConfigFiles,
+    readers_in_force: Mapping[str, object] = MappingProxyType({}),
 ) -> Config:
     """The configuration in the file, which ``option`` names. ``environ`` None: what comes from
     outside the files is not asked for. ``none_yet``: a glob of ``policies`` may lead to no file.
     ``tell`` gets the files that were read, also of a bad configuration. ``check_properties`` raises
     ConfigError for properties of Kafka's clients that these don't take. ``make_files``: how
-    it looks at files.
+    it looks at files. ``readers_in_force``: `Config.readers` of the configuration before.
     Raises ConfigError, which names file and key."""
     written: frozenset[str] = frozenset()
     for number in range(READINGS + 1):
         files = make_files() if number < READINGS else ConfigFiles(unsettled=written)
-        outside = Outside(environ, files, check_properties)
+        outside = Outside(environ, files, check_properties, readers_in_force)
         read: Config | ConfigError
         try:
             text = read_text(path, option, files, MOST_BYTES)
@@ -94,7 +96,7 @@ def _config(
     outside.check_properties(config.kafka)
     check_readers((config.defaults, *config.topics), outside)
     files = read_policy_files(config, outside, base_dir, none_yet=none_yet)
-    config.add_files(files, base_dir)
+    config.add_files(files, base_dir, outside.readers_in_force)
     is_said = "state_dir" in config.model_fields_set or config.state_dir == SYSTEM_STATE_DIR
     if not (config.dry_run or is_said):  # a dry_run that is not known is not false
         raise ConfigError(

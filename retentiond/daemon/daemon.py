@@ -6,7 +6,7 @@ import queue
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -22,8 +22,9 @@ from retentiond.config import Config
 from retentiond.config.files import ConfigFiles
 from retentiond.config.no_policy import UnreadableFile
 from retentiond.config.policy_files import unreadable_files
+from retentiond.config.warnings import passed_over
 from retentiond.daemon.engine import Engine, EveryInterval, background_scheduler, build_versions
-from retentiond.daemon.reload import Read, Reading, Reload
+from retentiond.daemon.reload import Reading, Reload
 from retentiond.errors import (
     ConfigError,
     HistoryUnavailable,
@@ -78,13 +79,14 @@ RELOAD_SIGNAL = int(signal.SIGHUP)
 
 
 class Daemon:
-    """Runs cycles until a signal ends it. ``read`` reads the configuration again;
+    """Runs cycles until a signal ends it. ``read`` reads the configuration again,
+    with files that are made so, and beside the external readers in force (`Config.readers`);
     ``date`` gives the host's time in epoch seconds, ``clock`` seconds that go on evenly."""
 
     def __init__(
         self,
         config: Config,
-        read: Read,
+        read: Callable[[Callable[[], ConfigFiles], Mapping[str, object]], Reading],
         state: State,
         *,
         files: ConfigFiles | None = None,
@@ -377,13 +379,15 @@ class Daemon:
         self._tell_of_unreadable(config)
 
     def _tell_of_unreadable(self, config: Config) -> None:
+        if names := passed_over(config):
+            self._log.warning(logs.POLICY_PASSED_OVER, files=list(names))
         for each in config.unreadable:
             self._log.error(
                 logs.POLICY_UNREADABLE, file=each.name, owner=each.owner, error=each.problem
             )
 
     def _read_again(self, make_files: Callable[[], ConfigFiles]) -> Reading:
-        reading = self._read(make_files)
+        reading = self._read(make_files, self._taken_over.readers)
         if not isinstance(reading.outcome, ConfigError):
             return reading
         return reading._replace(unreadable=self._unreadable_of(self._taken_over, reading.files))

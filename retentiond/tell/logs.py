@@ -186,6 +186,10 @@ POLICY_UNREADABLE = "retentiond.policy_unreadable"
 """At a start or a reload: a fenced policy file can't be used, so the topics of its fence are held.
 Its file, owner and error."""
 
+POLICY_PASSED_OVER = "retentiond.policy_passed_over"
+"""At a start or a reload: files look like policy files and are not read, because their names end
+otherwise than a glob of ``policies`` says."""
+
 HISTORY_FAILED = "retentiond.history_failed"
 """No entry can be written, or older entries can't be merged or removed. Logged once for each
 cause."""

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from retentiond.act.rule import check_settings
 from retentiond.config import Config, NoPolicy, TopicPolicy
+from retentiond.config.warnings import say_passed_over, unfenced
 from retentiond.formatting import say_duration, say_names
 from retentiond.gather.offsets import retention_offsets, retentions
 from retentiond.gather.topics import EnabledTopic
@@ -44,7 +45,7 @@ def check_topics(topics: Sequence[EnabledTopic], config: Config) -> Iterator[Fin
             held[Level.PROBLEM if is_meant else Level.WARNING].append((reading.name, sentence))
     findings = [
         *(finding for level, found in held.items() for finding in about_held(level, found)),
-        *_frees_nothing(topics),
+        *_frees_nothing(topics, config),
         *_owned(topics),
     ]
     yield from findings
@@ -57,21 +58,27 @@ def deletable(topics: Sequence[EnabledTopic]) -> tuple[EnabledTopic, ...]:
     return tuple(topic for topic in topics if objection(check_settings, topic.reading) is None)
 
 
-def _frees_nothing(topics: Sequence[EnabledTopic]) -> Iterator[Finding]:
+def _frees_nothing(topics: Sequence[EnabledTopic], config: Config) -> Iterator[Finding]:
+    by_default = {entry.source for entry in config.entries if entry.is_by_default}
     for topic in topics:
         policy, forced_ms = topic.reading.policy, topic.reading.forced_retention_ms
         if isinstance(policy, TopicPolicy) and policy.consumed_retention_ms == forced_ms:
+            is_unsaid = by_default & {*policy.sources}
+            default = " (it is the default, which nobody has set)" if is_unsaid else ""
             yield warning(
                 f"topic {topic.reading.name}",
                 f"it frees nothing: its consumed retention of {say_duration(forced_ms)} is not "
-                "shorter than its own retention.ms, so Kafka deletes the records first",
+                "shorter than its own retention.ms, so Kafka deletes the records first" + default,
                 f"lower retention.commitoffset.* of {' and '.join(policy.sources)}",
                 (topic.reading.name,),
             )
 
 
 def check_policy_files(config: Config) -> Iterator[Finding]:
-    """Every fenced file can be used."""
+    """Every fenced file can be used, all that look like one are read, and all have fences."""
+    for sentence in (*say_passed_over(config), *unfenced(config)):
+        said, _, remedy = sentence.rpartition(". ")
+        yield warning("policy files", said, remedy[:1].lower() + remedy[1:])
     for file in config.unreadable:
         yield problem(
             f"policy file {file.name}",

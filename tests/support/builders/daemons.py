@@ -236,7 +236,7 @@ class Bench:
         finally:
             os.kill(os.getpid(), end)
 
-    def _read(self, _make_files: object) -> Reading:
+    def _read(self, _make_files: object, _readers: object) -> Reading:
         if isinstance(self.file, Config | ConfigError):
             return Reading(self.file, FilesOfBench(self))
         raise self.file

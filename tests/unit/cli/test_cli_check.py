@@ -253,8 +253,24 @@ def test_an_entry_that_enables_what_a_first_look_would_not_is_warned_of(
     ],
 )
 def test_other_entries_are_not_warned_of(command: Command, files: Files, entry: str) -> None:
-    done = command("check", "--config", files.write("new", f"{KAFKA}topics: [{{{entry}}}]\n"))
+    done = command(
+        "check", "--config", files.write("new", f"{KAFKA}topics: [{{{entry}, {HOURS}: 1}}]\n")
+    )
     assert (done.code, done.err) == (0, "")
+
+
+def test_all_errors_are_told(command: Command, files: Files) -> None:
+    bad = "owner: {0}\ntopics: [{{name: {0}, oops: 1}}, {{name: {0}2, uups: 1}}]\n"
+    path = files.write(
+        "new", f"{KAFKA}policies: policies.d/*.yaml\n", a=bad.format("a"), b=bad.format("b")
+    )
+    done = command("check", "--config", path)
+    assert done.code == 2
+    assert [line.split(": unknown")[0] for line in done.err.splitlines()] == [
+        f"retentiond: policies.d/{file}.yaml: topics[{at}].{key}"
+        for file in "ab"
+        for at, key in enumerate(["oops", "uups"])
+    ]
 
 
 def test_it_leaves_nothing_behind(command: Command, files: Files, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ def test_without_secrets_nothing_outside_the_files_is_asked_for(
         "new",
         "kafka: {bootstrap.servers: '${SERVERS}', security.protocol: SASL_SSL, "
         "sasl.mechanism: PLAIN, sasl.username: u, sasl.password: '${file:none/there}'}\n"
-        f"topics: [{{name: orders, {ENABLED}}}]\n",
+        f"topics: [{{name: orders, {ENABLED}, {HOURS}: 1}}]\n",
     )
     assert command("check", "--config", path).code == 2
     done = command("check", "--config", path, "--no-secrets")
@@ -56,7 +56,7 @@ READERS = [
 )
 def test_any_text_may_be_unknown(text: str, files: Files, command: Command) -> None:
     topics = "" if "topics:" in text else TOPICS
-    path = files.write("new", f"{KAFKA}defaults: {{{ENABLED}}}\n{text}\n{topics}")
+    path = files.write("new", f"{KAFKA}defaults: {{{ENABLED}, {HOURS}: 1}}\n{text}\n{topics}")
     done = command("check", "--config", path, "--no-secrets")
     assert (done.code, done.err) == (0, "")
     assert files.found(path, path, "--no-secrets") == []
