@@ -62,7 +62,11 @@ DOCUMENTS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
         "dry_run": st.booleans(),
         "state_dir": _FILLED.filter(lambda folder: not set(folder) & set("%[]^|\\")),
         "http": st.fixed_dictionaries(
-            {}, optional={"host": _FILLED, "port": st.integers(0, 65_535)}
+            {},
+            optional={
+                "host": st.sampled_from(["0.0.0.0", "::", "localhost", "bücher.example", "a.b."]),
+                "port": st.integers(0, 65_535),
+            },
         ),
         "metrics": st.fixed_dictionaries(
             {}, optional={"cluster": st.none() | _FILLED, "partitions": st.booleans()}

@@ -61,6 +61,15 @@ def test_a_chain_of_errors_holds_no_value_of_the_file() -> None:
     assert "hunter2" not in str(caught.value)
 
 
+@pytest.mark.parametrize("address", ["http:///hunter2", "http://[hunter2/at"])
+def test_an_address_without_a_host_is_not_repeated(address: str) -> None:
+    topic = f"{{name: t, groups: {{external: [{{name: lake, offsets: '{address}'}}]}}}}"
+    with pytest.raises(ConfigError) as caught:
+        parsed(f"kafka: {{bootstrap.servers: a}}\ntopics: [{topic}]\n")
+    assert "groups.external[0].offsets" in str(caught.value)
+    assert "hunter2" not in "".join(traceback.format_exception(caught.value))
+
+
 @pytest.mark.parametrize(
     "line", ["sasl.password: hunter2: x", "sasl.password: 'hunter2", "sasl.password: [hunter2"]
 )

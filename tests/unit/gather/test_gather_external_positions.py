@@ -475,8 +475,6 @@ def test_a_server_that_drips_is_given_up_and_no_thread_stays(
         "http://me:hunter2@127.0.0.1:1/at",
         "http://127.0.0.1:1/at?token=hunter2",
         "http://127.0.0.1:hunter2/at",
-        "http:///hunter2",
-        "http://[hunter2/at",
         "https://127.0.0.1:1/hun ter2/hunter2",
         "http://nowhere.invalid/hunter2",
     ],
