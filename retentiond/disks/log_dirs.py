@@ -93,7 +93,7 @@ class DiskReading:
     def log_dirs(self) -> Mapping[TopicPartition, tuple[LogDirKey, ...]]:
         """Of each replica in use, sorted; partitions of which one is not known are absent."""
         return {
-            at: tuple(sorted((each.broker, each.log_dir) for each in replicas))
+            at: tuple(sorted((replica.broker, replica.log_dir) for replica in replicas))
             for at in self.folders
             if (replicas := self.replicas(at)) is not None
         }

@@ -170,7 +170,7 @@ def _all_records(
         if forced_ms is not None and topic.policy.consumed_retention_ms <= forced_ms:
             return None  # all records are younger than the consumed retention, and that is shorter
     # The largest replica is the stuck one. Up to a segment of it may lie below the log start.
-    size = max(each.size_bytes for each in replicas) - (config.segment_bytes if start else 0)
+    size = max(replica.size_bytes for replica in replicas) - (config.segment_bytes if start else 0)
     return Overdue(start, end, max(0, size) / (end - start), config.segment_bytes)
 
 

@@ -261,9 +261,9 @@ def main(place: str, cluster_id: str, day: str, first: str, last: str) -> None:
 
     def files() -> list[HistoryFile]:
         return [
-            each
-            for each in table.files(cluster_id, since_day=day, until_day=day)
-            if int(first) <= (each.first_entry or 0) <= int(last)
+            file
+            for file in table.files(cluster_id, since_day=day, until_day=day)
+            if int(first) <= (file.first_entry or 0) <= int(last)
         ]
 
     while len(sound := files()) > 1:

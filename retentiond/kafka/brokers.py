@@ -110,9 +110,9 @@ def brokers(client: Client) -> Brokers:
     async def ask(network: NetworkClient) -> Brokers:
         node, metadata = await _metadata(network)
         fenced = await _fenced(network, node)
-        living = {each.node_id: f"{each.host}:{each.port}" for each in metadata.brokers}
-        partitions = [each for topic in metadata.topics for each in topic.partitions]
-        assigned = {replica for each in partitions for replica in each.replica_nodes}
+        living = {broker.node_id: f"{broker.host}:{broker.port}" for broker in metadata.brokers}
+        partitions = [partition for topic in metadata.topics for partition in topic.partitions]
+        assigned = {replica for partition in partitions for replica in partition.replica_nodes}
         about_us = {"client_software_name": "retentiond", "client_software_version": __version__}
         answers = await network.send_all(
             [(each, ApiVersionsRequest(**about_us)) for each in living]
@@ -126,10 +126,10 @@ def brokers(client: Client) -> Brokers:
                 for each in sorted({*addresses, *assigned})
             ),
             leaderless=tuple(
-                TopicPartition(topic.name, each.partition_index)
+                TopicPartition(topic.name, partition.partition_index)
                 for topic in metadata.topics
-                for each in topic.partitions
-                if each.leader_id < 0
+                for partition in topic.partitions
+                if partition.leader_id < 0
             ),
         )
 
@@ -158,7 +158,9 @@ async def _fenced(network: NetworkClient, node: int) -> dict[int, str]:
     except IncompatibleBrokerVersion:  # before Kafka 2.8; and before 4.0 none is shown
         return {}
     return {
-        each.broker_id: f"{each.host}:{each.port}" for each in described.brokers if each.is_fenced
+        broker.broker_id: f"{broker.host}:{broker.port}"
+        for broker in described.brokers
+        if broker.is_fenced
     }
 
 
@@ -167,7 +169,7 @@ def _release_told(answer: Any) -> Release | Failure:
         return failure_of_exception(answer)
     if answer.error_code:
         return failure_of_code(answer.error_code)
-    versions = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
+    versions = {key.api_key: (key.min_version, key.max_version) for key in answer.api_keys}
     features = {each.name: each.max_version for each in answer.supported_features or ()}
     request, version = SINCE_NEWEST
     if versions.get(request.value, (0, -1))[1] >= version:

@@ -159,7 +159,10 @@ def _ask_first(connection: Any, identity: ClusterIdentity) -> None:
 
 
 def _throttled_until(connections: Iterable[Any]) -> float:
-    return min((each._throttle_time if each else 0.0 for each in connections), default=0.0)
+    return min(
+        (connection._throttle_time if connection else 0.0 for connection in connections),
+        default=0.0,
+    )
 
 
 class NetworkClient:

@@ -99,7 +99,7 @@ def _description(topic: Any) -> TopicDescription:
         name=topic.name,
         topic_id=as_kafka_prints_it(topic.topic_id),
         is_internal=topic.is_internal or topic.name in INTERNAL_TOPICS,
-        partitions=tuple(sorted(each.partition_index for each in topic.partitions)),
+        partitions=tuple(sorted(partition.partition_index for partition in topic.partitions)),
     )
 
 
@@ -238,8 +238,8 @@ def _leaders(topic: Any) -> dict[int, Leader | Failure] | Failure:
     if topic.error_code:
         return failure_of_code(topic.error_code)
     return {
-        each.partition_index: NO_LEADER
-        if each.leader_id < 0
-        else Leader(each.leader_id, each.leader_epoch)
-        for each in topic.partitions
+        partition.partition_index: NO_LEADER
+        if partition.leader_id < 0
+        else Leader(partition.leader_id, partition.leader_epoch)
+        for partition in topic.partitions
     }

@@ -174,12 +174,12 @@ class Audit:
                 _SETTLE,
                 [
                     {
-                        **asdict(each),
+                        **asdict(outcome),
                         "cycle_id": cycle_id,
                         "settled_at_ms": settled_at_ms,
-                        "unsettled": each.outcome is Outcome.UNKNOWN and not give_up,
+                        "unsettled": outcome.outcome is Outcome.UNKNOWN and not give_up,
                     }
-                    for each in outcomes
+                    for outcome in outcomes
                 ],
             ).rowcount
             if outcomes and settled != len(outcomes):

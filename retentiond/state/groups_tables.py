@@ -61,7 +61,7 @@ def _stored(connection: sqlite3.Connection, topic: str | None = None) -> Iterato
 
 
 def _joined(parts: Iterable[Readers]) -> Readers:
-    tables = [each.table for each in parts]
+    tables = [part.table for part in parts]
     return Readers(pa.concat_tables(tables).combine_chunks()) if tables else NOBODY
 
 

@@ -125,7 +125,8 @@ class Replay:
         if with_other_groups:
             recorded = self.recorded(with_other_groups, retentions)
             readers = RecordedReaders(
-                self.past, {self.numbers[each.topic]: each for each in with_other_groups}
+                self.past,
+                {self.numbers[question.topic]: question for question in with_other_groups},
             )
             judged.append(judged_by_commits(counted(recorded, readers)))
         return with_start(
@@ -207,11 +208,11 @@ class Replay:
         return self.session.createDataFrame(
             pa.table(
                 {
-                    "entry": pa.array([each.entry.entry for each in moments], pa.int64()),
+                    "entry": pa.array([moment.entry.entry for moment in moments], pa.int64()),
                     "order": pa.array(map(timeline.order, moments), pa.int64()),
-                    "moment": pa.array([each.number for each in moments], pa.int32()),
-                    "weight": pa.array([each.weight_ms for each in moments], pa.int64()),
-                    "complete": pa.array([each.entry.complete for each in moments], pa.bool_()),
+                    "moment": pa.array([moment.number for moment in moments], pa.int32()),
+                    "weight": pa.array([moment.weight_ms for moment in moments], pa.int64()),
+                    "complete": pa.array([moment.entry.complete for moment in moments], pa.bool_()),
                 }
             )
         )

@@ -193,7 +193,7 @@ def _moves(
     if without is not None:
         rows = rows.join(F.broadcast(without), ["group", "topic"], "left_anti")
     of_commit = Window.partitionBy("group", "topic", "partition").orderBy("entry")
-    whole = [each.entry.entry for each in replay.past.timeline.moments if each.entry.is_whole]
+    whole = [moment.entry.entry for moment in replay.past.timeline.moments if moment.entry.is_whole]
     # A commit's first row shows a new commit only in an entry that is not whole, and only if all
     # rows before are read.
     is_first = F.lit(selections is None) & ~F.col("entry").isin(whole)

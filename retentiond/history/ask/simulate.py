@@ -201,7 +201,7 @@ def observed_ms(past: Past) -> Mapping[str, int]:
     moments = timeline.moments[timeline.period[0].number : timeline.period[-1].number + 1]
     steps = (_observed_step(timeline, *pair) for pair in pairwise(moments))
     until_entry = dict(
-        zip((each.entry.entry for each in moments), accumulate(steps, initial=0), strict=True)
+        zip((moment.entry.entry for moment in moments), accumulate(steps, initial=0), strict=True)
     )
     entries = sorted(until_entry)
     # Entries in a row have the same difference of their number and their rank.

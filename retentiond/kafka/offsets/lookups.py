@@ -338,11 +338,11 @@ def _epochs_request(wanted: Mapping[str, Sequence[OffsetQuery]]) -> Any:
                 topic=name,
                 partitions=[
                     request.OffsetForLeaderTopic.OffsetForLeaderPartition(
-                        partition=each.partition,
-                        current_leader_epoch=each.leader_epoch,
-                        leader_epoch=each.value,
+                        partition=query.partition,
+                        current_leader_epoch=query.leader_epoch,
+                        leader_epoch=query.value,
                     )
-                    for each in partitions
+                    for query in partitions
                 ],
             )
             for name, partitions in wanted.items()

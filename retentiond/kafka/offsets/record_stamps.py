@@ -156,12 +156,12 @@ def fetch_request(
                 topic=name,
                 partitions=[
                     topic.FetchPartition(
-                        partition=each.partition,
-                        current_leader_epoch=each.leader_epoch,
-                        fetch_offset=each.value,
+                        partition=query.partition,
+                        current_leader_epoch=query.leader_epoch,
+                        fetch_offset=query.value,
                         partition_max_bytes=each_bytes,
                     )
-                    for each in partitions
+                    for query in partitions
                 ],
             )
             for name, partitions in wanted.items()

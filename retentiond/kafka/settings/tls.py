@@ -225,7 +225,7 @@ def expiry_s(pem: str) -> float:
         raise ValueError("no certificate")
     (certificate,) = _values(ssl.PEM_cert_to_DER_cert(found.group()))
     signed = next(_values(certificate[1]))
-    fields = [each for each in _values(signed[1]) if each[0] != VERSION]
+    fields = [field for field in _values(signed[1]) if field[0] != VERSION]
     _serial, _algorithm, _issuer, validity, *_ = fields
     _begins, (tag, written) = _values(validity[1])
     text = written.decode("ascii").removesuffix("Z")

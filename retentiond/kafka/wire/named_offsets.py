@@ -137,7 +137,7 @@ class NamedPartitions:
             return GroupOffsets(group.group_id, 0, CommitColumns.of(()), is_whole=False)
         columns = (found.partitions, found.offsets, found.unreadable, found.leader_epochs)
         return GroupOffsets(
-            group.group_id, 0, CommitColumns(topics, *(each[has_commit] for each in columns))
+            group.group_id, 0, CommitColumns(topics, *(column[has_commit] for column in columns))
         )
 
 

@@ -88,7 +88,9 @@ def every_partition(kafka: Kafka, topics: Sequence[str]) -> list[Item]:
     for name, topic in describe(kafka, list(dict.fromkeys(topics))).items():
         if not isinstance(topic, TopicDescription):
             raise UsageError(f"topic {name!a}: {topic}; nothing was deleted")
-        items += [Item(name, each, None, topic_id=topic.topic_id) for each in topic.partitions]
+        items += [
+            Item(name, partition, None, topic_id=topic.topic_id) for partition in topic.partitions
+        ]
     return items
 
 
@@ -151,7 +153,9 @@ def read_targets(
         if topics or by_time:
             raise UsageError("--offset-json-file names every offset: leave the other bounds out")
         read = read_offsets_file(file)
-        return Targets(read.items, warnings=tuple(f"{file}: {each}" for each in read.warnings))
+        return Targets(
+            read.items, warnings=tuple(f"{file}: {warning}" for warning in read.warnings)
+        )
     if len(by_time) > 1:
         raise UsageError("choose --older-than or --to-datetime")
     if by_time and not topics:

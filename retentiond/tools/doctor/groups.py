@@ -89,7 +89,7 @@ def check_groups_visible(state: CoordinatorState, config: Config) -> Iterator[Fi
 
 
 def _assumes_visible(config: Config) -> bool:
-    enabled = [each.policy for each in config.entries if each.policy.enabled]
+    enabled = [entry.policy for entry in config.entries if entry.policy.enabled]
     return bool(enabled) and all(policy.assumes_visible_groups for policy in enabled)
 
 

@@ -85,7 +85,9 @@ def check_segments(
             continue
         name = topic.reading.name
         partitions = [logs[TopicPartition(name, number)] for number in topic.partitions]
-        unreadable = next((each for each in partitions if isinstance(each, Failure)), None)
+        unreadable = next(
+            (partition for partition in partitions if isinstance(partition, Failure)), None
+        )
         if unreadable is not None:
             is_all_known = False
             yield unchecked(f"segments of {name}", unreadable)
