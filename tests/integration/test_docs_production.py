@@ -99,7 +99,7 @@ def test_every_gate_opens_as_the_page_says(driver: RealDriver, tmp_path: Path) -
     with walk.daemon() as daemon:
         daemon.await_events("retentiond.cycle")
         walk.take(way[way.index(Step(FIRST_OF_DRY_RUN, ("ready…",)))])
-        shut = Step(f"{GATE_4}; echo $?", ("…", "observed too short: …", "…", "3"))
+        shut = Step(f"{GATE_4}; echo $?", ("…", "not judged: …", "…", "3"))
         take(shut, shut.command, walk.folder)
         until(END_OF_DRY_RUN)
         assert list(read_deletions(walk.state_dir)) == []

@@ -104,8 +104,8 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
         typer.Option(
             "--min-observed",
             metavar="TIME",
-            help="With --exit-code: the past can't tell of a topic that was observed for less than "
-            "this, as in 13d; gaps don't count.",
+            help="With --exit-code: the past can't tell of a topic that was judged for less than "
+            "this, as in 13d: the time observed, gaps taken off, less the tried retention.",
         ),
     ] = "0s",
     debug: Debug = False,
@@ -147,19 +147,21 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
 
     simulation = answered(in_force, asked, question, tried.longest_ms, cluster)
     recorded = observed_ms(simulation.past)
+    tried_topics = [each for each in simulation.topics if each.retention_ms is not None]
     doubts = Doubts(
         not_judged(tried, recorded, topic or ()),
-        [
-            each
-            for each in simulation.topics
-            if each.retention_ms is not None and each.observed_ms < least_ms
-        ],
+        [each for each in tried_topics if 0 < each.judged_ms < least_ms],
         least_ms,
+        [
+            NeverJudged(each, rule.owner if (rule := tried.policy_for(each.topic)) else None)
+            for each in tried_topics
+            if not each.judged_ms
+        ],
     )
     if tried.config.disk_pressure is not None and not under_pressure:
         print(WITHOUT_PRESSURE, file=sys.stderr)
     show(simulation, output, doubts)
-    if exit_code and (simulation.total.missed or doubts.not_judged or doubts.too_short):
+    if exit_code and (simulation.total.missed or doubts.any):
         raise typer.Exit(SOMETHING_FOUND)
 
 
@@ -169,13 +171,35 @@ WITHOUT_PRESSURE = (
 )
 
 
+class NeverJudged(NamedTuple):
+    """A topic of which the past can't tell, because it is no longer than the tried retention."""
+
+    topic: SimulatedTopic
+    owner: str | None
+
+    @property
+    def why(self) -> str:
+        observed, retention_ms = say_about(self.topic.observed_ms), self.topic.retention_ms or 0
+        if not retention_ms:
+            return f"it was observed for {observed} without gaps"
+        return (
+            f"it was observed for {observed} without gaps, which is no longer than the retention "
+            f"that is tried ({say_duration(retention_ms)}), so nothing could have been deleted"
+        )
+
+
 class Doubts(NamedTuple):
     """What the past can't tell. ``not_judged``: entries of the tried policy. ``too_short``: topics
-    that were observed for less than ``least_ms``."""
+    that were judged for less than ``least_ms``, and ``never_judged``, those for no time."""
 
     not_judged: Sequence[PolicyEntry]
     too_short: Sequence[SimulatedTopic]
     least_ms: int
+    never_judged: Sequence[NeverJudged] = ()
+
+    @property
+    def any(self) -> bool:
+        return bool(self.not_judged or self.too_short or self.never_judged)
 
 
 COLUMNS: tuple[Column[SimulatedTopic], ...] = (
@@ -204,6 +228,8 @@ COLUMNS: tuple[Column[SimulatedTopic], ...] = (
 )
 
 
+NO_SUCH_TOPIC = "the history has no such topic at that time"
+
 NO_DOUBTS = Doubts((), (), 0)
 
 
@@ -223,13 +249,18 @@ def document(simulation: Simulation, doubts: Doubts = NO_DOUBTS) -> dict[str, An
     return {
         **past_document(simulation.past),
         "not_judged": [
-            {"entry": each.about[0], "owner": each.policy.owner} for each in doubts.not_judged
+            *({"entry": each.about[0], "owner": each.policy.owner} for each in doubts.not_judged),
+            *(
+                {"entry": each.topic.topic, "owner": each.owner, "why": each.why}
+                for each in doubts.never_judged
+            ),
         ],
         "topics": [
             {
                 "topic": each.topic,
                 "retention_ms": each.retention_ms,
                 "observed_ms": each.observed_ms,
+                "judged_ms": each.judged_ms,
                 **_figures(each),
                 "missed": [
                     {name: value for name, value in told(lost._asdict()).items() if name != "topic"}
@@ -272,15 +303,20 @@ def _say_doubts(printer: Printer, doubts: Doubts) -> None:
     for entry in doubts.not_judged[:MOST_SHOWN]:
         of = f" (owner {say_name(entry.policy.owner)})" if entry.policy.owner else ""
         printer.say(
-            f"not judged: {entry.topics}{of}: the history has no such topic at that time, so "
+            f"not judged: {entry.topics}{of}: {NO_SUCH_TOPIC}, so "
             "nobody can say what a reader would have missed there; a trial (dry_run) records it"
         )
+    for never in doubts.never_judged[:MOST_SHOWN]:
+        of = f" (owner {say_name(never.owner)})" if never.owner else ""
+        printer.say(f"not judged: {never.topic.topic}{of}: {never.why}")
     for topic in doubts.too_short[:MOST_SHOWN]:
         printer.say(
-            f"observed too short: {topic.topic}, for {say_about(topic.observed_ms)} without gaps, "
-            f"which is less than {say_duration(doubts.least_ms)}"
+            f"observed too short: {topic.topic}, for {say_about(topic.observed_ms)} without gaps: "
+            f"less the retention that is tried, {say_about(topic.judged_ms)}, which is less "
+            f"than {say_duration(doubts.least_ms)}"
         )
-    more = sum(max(0, len(each) - MOST_SHOWN) for each in doubts[:2])
+    counts = map(len, (doubts.not_judged, doubts.never_judged, doubts.too_short))
+    more = sum(max(0, count - MOST_SHOWN) for count in counts)
     if more:
         printer.say(f"and {more} more: see --output json")
 

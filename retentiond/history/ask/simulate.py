@@ -72,6 +72,12 @@ class SimulatedTopic:
     missed: tuple[Missed, ...]
     observed_ms: int = 0
 
+    @property
+    def judged_ms(self) -> int:
+        """Of how much time the past can tell: the first records that can be old enough are those of
+        its beginning, so the first R of a past says nothing about a retention of R."""
+        return max(0, self.observed_ms - (self.retention_ms or 0))
+
 
 @dataclass(frozen=True, slots=True)
 class Simulation:

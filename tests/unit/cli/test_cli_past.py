@@ -173,8 +173,12 @@ def test_a_damaged_file_is_named_and_its_time_is_a_gap_of_the_answer(
     arguments = ("--since", "2026-03-01T00:00:00Z", "--until", "2026-03-01T00:20:00Z")
     done = command("simulate", "--config", config, *arguments, "--output", "json", "--exit-code")
 
-    assert done.code == 0  # nobody would have missed anything
+    assert done.code == 3  # ten minutes say nothing of a retention of thirty
     document = json.loads(done.out)
+    assert (document["topics"][0]["judged_ms"], document["topics"][0]["missed"]) == (0, [])
+    (never,) = document["not_judged"]
+    assert (never["entry"], never["owner"]) == ("orders", None)
+    assert "no longer than the retention that is tried (30 minutes)" in never["why"]
     assert (document["entries"], document["gaps"]) == (
         4,
         [{"from": "2026-03-01T00:05:00.000Z", "until": "2026-03-01T00:15:00.000Z"}],
@@ -355,8 +359,9 @@ def test_a_simulation_in_each_form_of_output_and_how_it_ends(  # noqa: PLR0917
         3,
         [{"entry": "unheard.of", "owner": None}],
     )
-    judged = ("--topic", "orders", "--min-observed", "5h")
-    assert command(*asked, *json_and_code, *judged).code == 0
+    for judged, code in (("270m", 0), ("5h", 3)):  # of 5 hours, the first 30 minutes say nothing
+        least = ("--topic", "orders", "--min-observed", judged)
+        assert command(*asked, *json_and_code, *least).code == code
     transcript.check("past/simulate.txt")
 
 
