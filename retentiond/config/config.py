@@ -11,6 +11,7 @@ from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 
 from retentiond.config.client_properties import KafkaProperties, Properties, PropertyMap, Users
 from retentiond.config.disks import DiskPressureOrNull
+from retentiond.config.external_reader import ExternalReader
 from retentiond.config.fences import Fence, Fences, PlacedFence, PolicyFiles
 from retentiond.config.no_policy import FILE_END, NoPolicy, UnreadableFile
 from retentiond.config.policy import Policies, PolicyEntry, work_out_policies
@@ -301,6 +302,11 @@ class Config(Section):
     def readers(self) -> Mapping[str, object]:
         """As `Policies.readers`."""
         return self._policies.readers
+
+    @property
+    def spark_queries(self) -> frozenset[ExternalReader]:
+        """As `Policies.spark_queries`."""
+        return self._policies.spark_queries
 
     @property
     def base_dir(self) -> Path:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from retentiond.errors import ConfigError
 from retentiond.formatting import listed
+
+if TYPE_CHECKING:
+    from retentiond.config.external_reader import ExternalReader
 
 FILE_END = ": "
 """Between a policy file and the entry in it."""
@@ -92,16 +95,20 @@ class PolicyUnreadable(NoPolicy):
 @dataclass(frozen=True, slots=True)
 class UnreadableFile:
     """A fenced file that can't be used. ``owner``: empty where it can't be read. ``problem``: the
-    error in words, with the file's name."""
+    error in words, with the file's name. ``queries``: the Spark queries that it names, as far as
+    its text or what was in force before tells: they read topics of others, too."""
 
     name: str
     owner: str
     problem: str
     error: ConfigError = field(compare=False)
+    queries: tuple[ExternalReader, ...] = field(default=(), compare=False)
 
     @classmethod
-    def because_of(cls, error: ConfigError, name: str, owner: str) -> Self:
-        return cls(name, owner, str(error), error)
+    def because_of(
+        cls, error: ConfigError, name: str, owner: str, queries: Iterable[ExternalReader] = ()
+    ) -> Self:
+        return cls(name, owner, str(error), error, tuple(queries))
 
 
 def refusal(message: str, place: str) -> ConfigError:

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
+from retentiond.config.external_reader import ExternalReader
 from retentiond.config.fences import NO_FENCES, Fences
 from retentiond.config.no_policy import (
     FILE_END,
@@ -109,7 +111,12 @@ class Policies:
 
     def holding(self, files: Iterable[UnreadableFile]) -> Policies:
         """These policies, but that the fenced ``files`` can't be used any more either."""
-        held = {each.name: each for each in (*self.unreadable, *files)}
+        held = {
+            file.name: replace(
+                file, queries=tuple(dict.fromkeys((*file.queries, *self._queries_of(file.name))))
+            )
+            for file in (*self.unreadable, *files)
+        }
         return Policies(
             tuple(each for each in self.entries if each.file not in held),
             self.files,
@@ -118,6 +125,29 @@ class Policies:
             {name: each for name, each in self._by_name.items() if each.file not in held},
             tuple(each for each in self._by_pattern if each.file not in held),
         )
+
+    @property
+    def spark_queries(self) -> frozenset[ExternalReader]:
+        """They count on each topic that their checkpoints name, whichever policy names them; those
+        of a file that can't be used unless a file that can be has their name for another reader."""
+        # Of two of a name the last one: it was in force.
+        of_unreadable = {query.name: query for file in self.unreadable for query in file.queries}
+        queries = {name: query for name, query in of_unreadable.items() if name not in self.readers}
+        return frozenset(queries.values()).union(
+            query
+            for entry in self.entries
+            if entry.policy.enabled
+            for query in _queries(entry.policy.external_readers)
+        )
+
+    def _queries_of(self, file: str) -> Iterator[ExternalReader]:
+        """Those that were known before it could no longer be used."""
+        for held in self.unreadable:
+            if held.name == file:
+                yield from held.queries
+        for entry in self.entries:
+            if entry.file == file:
+                yield from _queries(entry.policy.external_readers)
 
     @property
     def readers(self) -> Mapping[str, object]:
@@ -210,7 +240,10 @@ def work_out_policies(
             is_of_main = error.file is None
             errors.append(error if is_of_main else error.in_file(file.name, file.owner))
         else:
-            unreadable.append(UnreadableFile.because_of(error, file.name, file.owner))
+            rules = (file.defaults, *file.topics)
+            named = (each.groups.external or () for each in rules if each.groups)
+            queries = _queries(chain.from_iterable(named))
+            unreadable.append(UnreadableFile.because_of(error, file.name, file.owner, queries))
 
     def turn(worked: tuple[PolicyFile, list[PolicyEntry]]) -> tuple[bool, bool]:
         file, of_file = worked
@@ -251,6 +284,10 @@ def work_out_policies(
         by_name,
         tuple(each for each in entries if each.entry.pattern is not None),
     )
+
+
+def _queries(readers: Iterable[ExternalReader]) -> Iterator[ExternalReader]:
+    return (reader for reader in readers if reader.spark_checkpoint is not None)
 
 
 def _readers(entries: Iterable[PolicyEntry]) -> dict[str, object]:

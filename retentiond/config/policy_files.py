@@ -12,10 +12,12 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
 from retentiond.config.config import Config
 from retentiond.config.document import MOST_VALUES, CheckProperties, Outside, Scalar, read_document
+from retentiond.config.external_reader import ExternalReader
 from retentiond.config.fences import Fence, PlacedFence
 from retentiond.config.files import ConfigFiles, find
 from retentiond.config.no_policy import UnreadableFile
@@ -170,7 +172,8 @@ def _fenced_files(
             fence = fences.of(name)
             file = _policy_file(name, outside, base_dir, fence)
         except ConfigError as error:
-            yield UnreadableFile.because_of(error, name, error.owner)
+            queries = _queries(base_dir / name, outside.files)
+            yield UnreadableFile.because_of(error, name, error.owner, queries)
         else:
             yield file
 
@@ -206,6 +209,22 @@ def _owner(text: str) -> str:
         if isinstance(owner, Scalar) and "${" not in owner.text:
             return not_blank(owner)
     return ""
+
+
+def _queries(path: Path, files: ConfigFiles) -> Iterator[ExternalReader]:
+    """The Spark queries that a bad file names, as far as its text can be read."""
+    with suppress(ConfigError):
+        tree = read_document(read_text(path, "policies", files, MOST_BYTES), MOST_VALUES)
+        below = [tree]
+        while below:
+            match below.pop():
+                case {"spark_checkpoint": _} as reader:
+                    with suppress(ValidationError, PydanticCustomError):
+                        yield ExternalReader.model_validate(reader)
+                case dict() as section:
+                    below += section.values()
+                case list() as sections:
+                    below += sections
 
 
 def check_readers(sections: Iterable[TopicRules], outside: Outside) -> None:

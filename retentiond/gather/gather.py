@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from retentiond.background import at_once
 from retentiond.clock import earlier_time
-from retentiond.config import Config, ExternalReader
+from retentiond.config import Config
 from retentiond.errors import StateOfOtherCluster
 from retentiond.gather.assemble import assemble, external_readers, required_groups
 from retentiond.gather.commits import CommitReader
@@ -80,7 +80,7 @@ def gather(
         listing = read_groups(kafka, executor=executor)
         topics = topics_to_come.result()
         positions = start_reading(
-            external_readers(topics.enabled) | _spark_queries(config),
+            external_readers(topics.enabled) | config.spark_queries,
             now_ms,
             kafka,
             most_seconds=FOR_A_PLAN_S,
@@ -156,7 +156,7 @@ def gather_again(
         )
         unchanged = executor.submit(commits.unless_more_partitions, topics)
         positions = start_reading(
-            external_readers(topics) | _spark_queries(config),
+            external_readers(topics) | config.spark_queries,
             now_ms,
             kafka,
             most_seconds=FOR_THE_GUARD_S,
@@ -187,17 +187,6 @@ def gather_again(
         commit_counts={group: len(found) for group, found in listing.commits.items()},
     )
     return with_epochs(snapshot, kafka)
-
-
-def _spark_queries(config: Config) -> frozenset[ExternalReader]:
-    """They count on each topic that their checkpoint names, whichever topics are asked about."""
-    return frozenset(
-        reader
-        for each in config.entries
-        if each.policy.enabled
-        for reader in each.policy.external_readers
-        if reader.spark_checkpoint is not None
-    )
 
 
 def _required_groups(config: Config) -> frozenset[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from retentiond.config import Config, PolicyConflict, PolicyUnreadable, TopicPolicy, load
+from retentiond.config.no_policy import UnreadableFile
 from retentiond.errors import ConfigError
 from retentiond.formatting import HOUR_MS
 from tests.unit.config.files import policy_of, written
@@ -258,3 +259,40 @@ def test_a_fenced_file_that_takes_a_query_s_name_leaves_no_entry_in_force(tmp_pa
     )
     assert isinstance(config.policy_for("pay.a"), PolicyUnreadable)
     assert isinstance(config.policy_for("orders"), TopicPolicy)
+
+
+LAKE = "{name: lake, spark_checkpoint: /lake}"
+NAMES_LAKE = f"topics: [{{name: pay.a, {ON}, {HOURS}: 1, groups: {{external: [{LAKE}]}}}}]"
+
+
+@pytest.mark.parametrize(
+    "pay",
+    [
+        NAMES_LAKE.replace("pay.a", "orders"),  # outside its fence
+        f"{NAMES_LAKE}\nelse: 1",
+        f"defaults: {{groups: {{external: [{LAKE}]}}}}\ntopics: [{{name: pay.a, min: x}}]",
+        NAMES_LAKE.replace(LAKE, f"{LAKE}, {{name: etl, spark_checkpoint: 7}}, {{name: x}}"),
+    ],
+)
+def test_the_queries_of_a_bad_fenced_file_are_still_read(pay: str, tmp_path: Path) -> None:
+    """At a first start, too: their checkpoints name topics of other teams."""
+    config = config_of(tmp_path, FENCED, pay=pay)
+    assert [file.name for file in config.unreadable] == ["policies.d/pay.yaml"]
+    assert {query.name for query in config.spark_queries} == {"lake"}
+
+
+def test_the_queries_of_a_file_in_force_are_read_when_it_becomes_unreadable(tmp_path: Path) -> None:
+    config = config_of(tmp_path, FENCED, pay=NAMES_LAKE)
+    assert not config.unreadable
+    gone = UnreadableFile.because_of(ConfigError("gone"), "policies.d/pay.yaml", "")
+    held = config.holding([gone])
+    assert not held.readers
+    assert held.spark_queries == config.spark_queries
+    assert held.holding([gone]).spark_queries == config.spark_queries
+
+
+def test_a_bad_file_s_query_takes_no_name_of_another_reader(tmp_path: Path) -> None:
+    taken = NAMES_LAKE.replace("pay.a", "orders").replace("/lake", "/other")
+    config = config_of(tmp_path, f"{FENCED}{taken}\n", pay=NAMES_LAKE)
+    (query,) = config.spark_queries
+    assert str(query.spark_checkpoint) == "/other"

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from retentiond.config import ExternalReader
 from retentiond.config.no_policy import UnreadableFile
 from retentiond.errors import ConfigError
 from retentiond.memory.changes import changes
@@ -213,3 +214,14 @@ def test_a_reading_says_whether_every_policy_file_could_be_read(kafka: FakeClust
     error = ConfigError("no such file", file="teams.yaml")
     held = policy.holding([UnreadableFile.because_of(error, "teams.yaml", "")])
     assert not snapshot(kafka, held).knows_external
+
+
+def test_a_query_that_only_a_bad_file_names_counts_on_the_topics_of_others(
+    kafka: FakeCluster, tmp_path: Path
+) -> None:
+    place = checkpoint(tmp_path / "at", kafka, clicks={"0": 1})
+    lake = ExternalReader.model_validate({"name": "lake", "spark_checkpoint": str(place)})
+    bad = UnreadableFile.because_of(ConfigError("bad"), "teams.yaml", "", [lake])
+    taken = snapshot(kafka, config(entry("clicks")).holding([bad]))
+    assert of(taken, "lake") == {CLICKS_0: 1}
+    assert ("lake", "clicks") in readers(taken)
