@@ -41,7 +41,7 @@ def test_brokers_that_all_answer_are_ok_and_named_with_their_release() -> None:
     ("distance", "level", "said"),
     [
         (Distance(0.08, 0.012), Level.OK, "a request takes 12 ms, and a connection with its login"),
-        (Distance(3.0, 0.6), Level.WARNING, "little time is left for the groups"),
+        (Distance(3.0, 0.5), Level.WARNING, "little time is left for the groups"),
         (Distance(5.0, 0.9), Level.PROBLEM, "nothing can be deleted"),
         (Distance(8.0, 0.01), Level.WARNING, "a connection that takes longer than 10 s is given"),
     ],
