@@ -295,8 +295,10 @@ async def _ask(
             found |= dict.fromkeys(partitions, failure)
             doubtful += partitions
             continue
-        told: set[TopicPartition] = set()
+        meant, told = {at for at, _ in batch}, set[TopicPartition]()
         for at, part in _parts(response):
+            if at not in meant:
+                continue
             if at in told:
                 found[at] = TOLD_TWICE
             elif part.error_code:
