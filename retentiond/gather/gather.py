@@ -147,7 +147,11 @@ def gather_again(
         wait_until(stood_still_at)
         # The wait comes before the commits, which would grow old.
         listing = read_groups(
-            kafka, lambda at: wait_until(at + standstill_s(before)), commits.read, executor
+            kafka,
+            lambda at: wait_until(at + standstill_s(before)),
+            commits.read,
+            executor,
+            had_commits={group for group, count in first.commit_counts.items() if count},
         )
         topics = topics_to_come.result()
         # From here on, all is about the same groups, and as late as the commits or later.

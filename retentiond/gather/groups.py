@@ -144,17 +144,26 @@ def read_groups(
     between: Callable[[float], None] = lambda _listed_at: None,
     read_commits: ReadCommits | None = None,
     executor: Executor = IN_TURN,
+    *,
+    had_commits: Set[str] | None = None,
 ) -> GroupListing:
     """All groups; whether none was hidden is for `with_completeness` to say.
 
     ``read_commits`` is asked about each listed group that commits, in place of all that it has
     committed. ``between`` is called between the listing and the commits, for example to wait.
+    ``had_commits``: the groups that had commits a moment ago; without it, who has none shows only
+    when the commits are read, and takes a round trip more.
+
+    A group without a commit is described, also if it has no members: a coordinator that has lost
+    sight of it, as when __consumer_offsets got partitions, tells no commit and no error, and then
+    says that it is dead.
 
     Never raises `KafkaUnavailable`: what can't be asked makes the listing incomplete.
     """
     listed: Sequence[ListedGroup] = ()
     commits: dict[str, Sequence[Commit] | Failure] = {}
     members: Mapping[str, GroupMembers | Failure] = {}
+    described: set[str] = set()
     listed_at = 0.0
     problems: tuple[str, ...] = ()
     try:
@@ -163,16 +172,32 @@ def read_groups(
         between(listed_at)
         committing = [g.group_id for g in listed if g.kind in COMMITTING]
         shares = [g.group_id for g in listed if g.kind is GroupKind.SHARE]
-        reading = [g for g in listed if _reads(g) and g.kind in READABLE]
+        readable = [g for g in listed if g.kind in READABLE]
+        described = {g.group_id for g in readable if _reads(g)}
+        if had_commits is not None:
+            described |= {g.group_id for g in readable} - had_commits
+        live = [g for g in readable if g.group_id in described]
         shares_to_come = executor.submit(kafka.share_offsets, shares)
-        members_to_come = executor.submit(kafka.members, reading)
+        members_to_come = executor.submit(kafka.members, live)
         commits |= (read_commits or kafka.commits)(committing)
         commits |= shares_to_come.result()
         members = members_to_come.result()
+        if had_commits is None:
+            bare = [g for g in readable if g.group_id not in described and _has_none(g, commits)]
+            described |= {g.group_id for g in bare}
+            if bare:
+                members = {**members, **kafka.members(bare)}
     except KafkaUnavailable as error:
         problems = (str(error),)  # who has been seen by then is to be remembered all the same
     return GroupListing(
-        groups={g.group_id: _reading(g, commits, members) for g in listed},
+        groups={
+            g.group_id: _reading(
+                g,
+                commits.get(g.group_id, NOT_ANSWERED),
+                members.get(g.group_id, NOT_ANSWERED) if g.group_id in described else NO_MEMBERS,
+            )
+            for g in listed
+        },
         commits={
             group: found for group, found in commits.items() if not isinstance(found, Failure)
         },
@@ -259,18 +284,22 @@ def _reads(group: ListedGroup) -> bool:
     return group.kind is GroupKind.STREAMS or group.state not in ("Empty", "Dead")
 
 
+def _has_none(group: ListedGroup, commits: Mapping[str, Sequence[Commit] | Failure]) -> bool:
+    found = commits.get(group.group_id, NOT_ANSWERED)
+    return not isinstance(found, Failure) and not len(found)
+
+
 def _reading(
     group: ListedGroup,
-    commits: Mapping[str, Sequence[Commit] | Failure],
-    members: Mapping[str, GroupMembers | Failure],
+    commits: Sequence[Commit] | Failure,
+    members: GroupMembers | Failure,
 ) -> GroupReading:
-    described = members.get(group.group_id, NOT_ANSWERED) if _reads(group) else NO_MEMBERS
     return GroupReading(
         group_id=group.group_id,
         kind=group.kind,
         state=group.state,
-        failure=_failure(group, commits.get(group.group_id, NOT_ANSWERED), described),
-        is_streams_classic=isinstance(described, GroupMembers) and described.is_streams_classic,
+        failure=_failure(group, commits, members),
+        is_streams_classic=isinstance(members, GroupMembers) and members.is_streams_classic,
         is_connect=group.protocol_type == CONNECT_PROTOCOL,
     )
 

@@ -54,8 +54,10 @@ class Moments:
                 self._happens()
 
     def was_before_the_ids(self) -> bool:
-        """Whether it happened before the last answer of a deletion, which has the topics' ids. How
-        often the clients ask for metadata differs."""
+        """Whether it happened, and before the last answer of a deletion, which has the topics' ids.
+        How often the clients ask for metadata differs."""
+        if not self.happened_at:
+            return False
         later = self.keys[self.happened_at :]
         return ApiKey.Metadata.value in later[: later.index(ApiKey.DeleteRecords.value)]
 

@@ -94,7 +94,8 @@ EMPTY, DEAD = "Empty", "Dead"
 NOT_OF_ITS_KIND = Failure(
     "NOT_OF_ITS_KIND",
     "the group is listed, and its description shows no member; Kafka 3.7 does "
-    "so with consumer groups of the new protocol (KIP-848)",
+    "so with consumer groups of the new protocol (KIP-848), and any release does so with groups "
+    "that their coordinators have lost sight of since __consumer_offsets got partitions",
 )
 
 Members = GroupMembers | Failure

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from retentiond.errors import KafkaUnavailable
 from retentiond.gather.groups import READABLE, UNKNOWN_GROUP, GroupListing
+from retentiond.kafka.groups.members import NOT_OF_ITS_KIND
 from retentiond.kafka.interface import GroupMembers
 from retentiond.model import Failure, GroupKind
 from retentiond.snapshot import GroupReading
@@ -24,6 +25,7 @@ from tests.support.builders.gather_worlds import (
     groups,
     healthy,
     readers,
+    second_snapshot,
     snapshot,
 )
 from tests.support.fakes import FakeCluster
@@ -139,6 +141,31 @@ def test_an_empty_group_without_commits_is_there() -> None:
     assert groups(snapshot(kafka))["newcomer"] == GroupReading(
         "newcomer", GroupKind.CLASSIC, "Empty"
     )
+
+
+def lost_sight_of(kafka: FakeCluster, group: str) -> None:
+    """As when __consumer_offsets got partitions: the coordinator that is asked does not know a
+    group that another broker lists."""
+    kafka.commit(group, {ORDERS_0: 1})
+    kafka.groups[group].commits.clear()
+    kafka.fail("members", group, NOT_OF_ITS_KIND)
+
+
+def test_a_listed_group_that_its_coordinator_does_not_know_may_read_anything() -> None:
+    kafka = healthy()
+    lost_sight_of(kafka, "moved")
+    taken = snapshot(kafka)
+    assert groups(taken)["moved"].failure == NOT_OF_ITS_KIND
+
+
+def test_the_second_reading_describes_who_had_no_commit_in_the_first_or_is_new() -> None:
+    kafka = healthy()
+    kafka.leave("newcomer")
+    first = snapshot(kafka)
+    lost_sight_of(kafka, "moved")
+    kafka.fail("members", "newcomer", NOT_OF_ITS_KIND)
+    second = groups(second_snapshot(kafka, first, [ORDERS_0]))
+    assert {name for name, group in second.items() if group.failure} == {"moved", "newcomer"}
 
 
 def test_a_commit_on_a_partition_that_the_metadata_lacks_makes_its_group_a_reader() -> None:
