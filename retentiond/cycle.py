@@ -371,6 +371,7 @@ def _executor(
         second = gather_again(
             context.kafka,
             config,
+            context.now(),
             first,
             frozenset(partitions),
             coordinators=context.coordinators,

@@ -87,6 +87,7 @@ def gather(
         )
         cluster_ms = cluster_time.result()
         clock = earlier_time(now_ms, cluster_ms)
+        external = positions()  # before the ends, or one that moves meanwhile lies beyond its end
         offsets = read_offsets(
             kafka,
             topics.enabled,
@@ -95,7 +96,6 @@ def gather(
             retentions_ms=retentions(topics.enabled),
             now_ms=clock.now_ms,
         )
-        external = positions()
         listing = with_completeness(listing, kafka, before, coordinators, wait_until)
     snapshot = assemble(
         before.cluster_id,
@@ -122,6 +122,7 @@ def gather(
 def gather_again(
     kafka: Kafka,
     config: Config,
+    now_ms: int,
     first: Snapshot,
     only: Set[TopicPartition],
     *,
@@ -131,14 +132,14 @@ def gather_again(
 ) -> Snapshot:
     """The guard's reading: all groups once more, and the offsets of those partitions alone.
 
-    It is about the moment of the ``first`` one, whose retentions are in force. Who reads the other
-    topics of that one is in `Snapshot.other_topics`. The rest is as for `gather`.
+    Records are as old as at the moment of the ``first`` one, whose retentions are in force;
+    positions of external readers are as old as they are now (``now_ms``, the host's time). Who
+    reads the other topics of that one is in `Snapshot.other_topics`. The rest is as for `gather`.
     """
     coordinators = coordinators or LastCoordinators()
     before = coordinators.last or coordinators.before(kafka)  # as the first reading left them
     refuse_another_cluster(cluster_id, before.cluster_id, config.state_dir)
     stood_still_at = time.monotonic() + coordinators.seconds_to_wait(before)
-    now_ms = first.taken_at_ms
 
     with at_once() as executor:
         names = {partition.topic for partition in only}
@@ -165,20 +166,20 @@ def gather_again(
             kafka,
             most_seconds=FOR_THE_GUARD_S,
         )
+        external = positions()
         offsets = read_offsets(
             kafka,
             topics,
             [partition for partition in _partitions(topics) if partition in only],
             executor,
             retentions_ms=retentions(topics, first),
-            now_ms=now_ms,
+            now_ms=first.taken_at_ms,
         )
-        external = positions()
         listing = complete.result()
         topics = unchanged.result()
     snapshot = assemble(
         before.cluster_id,
-        now_ms,
+        first.taken_at_ms,
         topics,
         offsets.readings(topics, first),
         listing,

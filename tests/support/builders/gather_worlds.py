@@ -76,11 +76,13 @@ def snapshot(
     *,
     remembered: Remembered = NOTHING,
     wait_until: Callable[[float], None] | None = None,
+    now_ms: int | None = None,
 ) -> Snapshot:
+    """``now_ms``: the host's time, if it is not the cluster's."""
     read = gather(
         kafka,
         policy or config(),
-        kafka.now_ms,
+        kafka.now_ms if now_ms is None else now_ms,
         cluster_id=remembered.cluster_id,
         remembered_topics=remembered.topic_names(),
         wait_until=wait_until or Waits(),
@@ -95,11 +97,13 @@ def second_snapshot(
     policy: Config | None = None,
     *,
     remembered: Remembered = NOTHING,
+    now_ms: int | None = None,
 ) -> Snapshot:
     """As the guard reads it."""
     read = gather_again(
         kafka,
         policy or config(),
+        kafka.now_ms if now_ms is None else now_ms,
         first,
         frozenset(only),
         cluster_id=remembered.cluster_id,

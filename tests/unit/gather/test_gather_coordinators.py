@@ -46,7 +46,9 @@ def read(cluster: FakeCluster, watch: LastCoordinators) -> Snapshot:
 def reread(cluster: FakeCluster, first: Snapshot, watch: LastCoordinators) -> Snapshot:
     """As the guard does."""
     only = {TopicPartition("orders", 0)}
-    return gather_again(cluster, CONFIG, first, only, coordinators=watch, wait_until=lambda _: None)
+    return gather_again(
+        cluster, CONFIG, cluster.now_ms, first, only, coordinators=watch, wait_until=lambda _: None
+    )
 
 
 def move_coordinator(cluster: FakeCluster) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import pytest
 from retentiond.config import ExternalReader
 from retentiond.config.no_policy import UnreadableFile
 from retentiond.errors import ConfigError
+from retentiond.gather import external_reads
+from retentiond.gather.external_positions import Position, read_external
 from retentiond.memory.changes import changes
 from retentiond.memory.remembered import NOTHING, Remembered
 from retentiond.model import GroupKind, TopicPartition
@@ -225,3 +228,48 @@ def test_a_query_that_only_a_bad_file_names_counts_on_the_topics_of_others(
     taken = snapshot(kafka, config(entry("clicks")).holding([bad]))
     assert of(taken, "lake") == {CLICKS_0: 1}
     assert ("lake", "clicks") in readers(taken)
+
+
+@pytest.mark.parametrize(
+    ("cluster_behind_ms", "minutes", "is_known"), [(20, 0, True), (0, 8, True), (0, 12, False)]
+)
+def test_both_readings_judge_a_position_by_the_host_s_clock_of_their_time(
+    kafka: FakeCluster, tmp_path: Path, cluster_behind_ms: int, minutes: int, is_known: bool
+) -> None:
+    now_ms = kafka.now_ms
+    place = position(tmp_path, kafka, AT)
+    kafka.now_ms -= cluster_behind_ms * 60_000
+    rules = reads(place)
+    rules["groups"]["external"][0]["max_age"] = "10m"
+    policy = config(entry("orders", **rules))
+    first = snapshot(kafka, policy, now_ms=now_ms)
+    assert of(first, "lake") == ON_ORDERS
+    later_ms = now_ms + minutes * 60_000
+    second = second_snapshot(kafka, first, [ORDERS_0, ORDERS_1], policy, now_ms=later_ms)
+    assert of(second, "lake") == (ON_ORDERS if is_known else UNKNOWN)
+
+
+def test_positions_are_read_before_the_ends(
+    kafka: FakeCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that moves all the time would lie beyond the end in each reading."""
+    order: list[str] = []
+    are_asked = threading.Event()
+
+    def late(*arguments: Any) -> Position:
+        are_asked.wait(0.2)
+        order.append("position")
+        return read_external(*arguments)
+
+    def ask() -> None:
+        order.append("ends")
+        are_asked.set()
+
+    monkeypatch.setattr(external_reads, "read_external", late)
+    policy = config(entry("orders", **reads(position(tmp_path, kafka, AT))))
+    kafka.script.before("offsets", ask)
+    first = snapshot(kafka, policy)
+    are_asked.clear()
+    kafka.script.before("offsets", ask)
+    second_snapshot(kafka, first, [ORDERS_0, ORDERS_1], policy)
+    assert order == ["position", "ends"] * 2
