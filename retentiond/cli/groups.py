@@ -18,6 +18,7 @@ from retentiond.cli.forget import (
     group_style,
 )
 from retentiond.cli.options import (
+    ONLY_TOPICS,
     ConfigPath,
     Confirmed,
     Debug,
@@ -25,6 +26,7 @@ from retentiond.cli.options import (
     OutputFormat,
     confirm,
     load,
+    matching,
     set_up,
 )
 from retentiond.cli.output.printing import Printer, next_cycle, print_json, progress
@@ -41,8 +43,20 @@ app = typer.Typer(no_args_is_help=False)
 
 
 @app.callback(invoke_without_command=True)
-def groups(
+def groups(  # noqa: PLR0917 - typer hands each option over by its name
     context: typer.Context,
+    vanished: Annotated[
+        bool,
+        typer.Option("--vanished", help="Only groups that are remembered and have vanished."),
+    ] = False,
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--topic",
+            metavar="PATTERN",
+            help=ONLY_TOPICS.replace("Only topics", "Only groups of topics"),
+        ),
+    ] = None,
     config: ConfigPath = None,
     output: OutputFormat = Output.TABLE,
     debug: Debug = False,
@@ -56,7 +70,12 @@ def groups(
     Example: retentiond groups --output json | jq '.[] | select(.vanished_since)'
     """
     if context.invoked_subcommand is not None:
+        if vanished or topic:
+            # `groups --topic T forget G` would forget the group on all its topics
+            name = context.invoked_subcommand
+            raise UsageError(f"--vanished and --topic before {name} only filter what is shown")
         return
+    is_asked = matching(topic)
     from retentiond.state.groups_lookup import recall
 
     loaded = load(set_up(context, config, debug))
@@ -71,6 +90,12 @@ def groups(
         is_misconfigured = isinstance(error, KafkaUnavailable) and error.kind is not None
         said = printable(f"only the remembered groups are shown: {error}")
         print(f"retentiond: warning: {said}", file=sys.stderr)
+    documents = [
+        document
+        for document in documents
+        if (document["vanished_since"] or not vanished)
+        and (not topic or any(map(is_asked, document["topics"])))
+    ]
     documents.sort(key=lambda document: (document["group"], document["kind"]))
     if output is Output.JSON:
         if remembered.lost:
@@ -78,18 +103,18 @@ def groups(
             print(f"retentiond: warning: {said}", file=sys.stderr)
         print_json(documents)
     else:
-        _print(documents, remembered.lost, len(known))
+        _print(documents, remembered.lost)
     if is_misconfigured:
         raise typer.Exit(1)
 
 
-def _print(documents: list[dict[str, Any]], lost: str | None, known: int) -> None:
+def _print(documents: list[dict[str, Any]], lost: str | None) -> None:
     printer = Printer()
     printer.table(GROUP_COLUMNS, documents, group_style)
     if lost:
         printer.say(f"Nothing is deleted: {lost}.")
     vanished = sum(document["vanished_since"] is not None for document in documents)
-    unknown = len(documents) - known
+    unknown = sum(not document["remembered"] for document in documents)
     also = f", {unknown} not remembered" if unknown else ""
     printer.say(f"{say_many(len(documents), 'group')}, {vanished} vanished{also}")
     if any(document["without_commit"] for document in documents if document["remembered"]):

@@ -93,6 +93,43 @@ def test_every_group_is_shown_with_what_it_reads_and_when_it_vanished(
     transcript.check("groups/groups.txt")
 
 
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [
+        (["--vanished"], ["billing"]),
+        (["--topic", "click.*"], ["newcomer", "pipeline", "search"]),
+        (["--topic", "click"], []),
+        (
+            ["--topic", "clicks", "--topic", "secrets"],
+            ["newcomer", "pipeline", "search", "stranger"],
+        ),
+        (["--vanished", "--topic", "orders"], ["billing"]),
+        (["--vanished", "--topic", "clicks"], []),
+    ],
+)
+def test_only_the_groups_that_are_asked_for_are_shown(
+    command: Command, config_file: Path, options: list[str], shown: list[str]
+) -> None:
+    as_json = command("groups", *options, "--output", "json", "--config", config_file)
+    assert [document["group"] for document in json.loads(as_json.out)] == shown
+    table = command("groups", *options, "--config", config_file).out
+    assert [name for name in ("billing", "search", "stranger") if name in table] == [
+        name for name in ("billing", "search", "stranger") if name in shown
+    ]
+
+
+@pytest.mark.parametrize("option", [["--topic", "clicks"], ["--vanished"]])
+def test_a_filter_before_forget_is_refused_and_nothing_is_forgotten(
+    command: Command, config_file: Path, state_dir: Path, option: list[str]
+) -> None:
+    """Else ``groups --topic clicks forget search`` would forget it on all topics."""
+    before = recall(state_dir).commits
+    done = command("groups", *option, "forget", "search", "--yes", "--config", config_file)
+    assert done.code == 2
+    assert "--topic before forget only filter" in done.err
+    assert recall(state_dir).commits == before
+
+
 def test_what_is_shown_where_the_cluster_does_not_tell_its_groups(  # noqa: PLR0917
     transcript: Transcript,
     command: Command,
