@@ -25,6 +25,7 @@ pytest_plugins = [
     "tests.support.golden",
     "tests.support.processor_time",
     "tests.support.tiers",
+    "tests.support.witnessed",
 ]
 
 # None of Spark's many short lives here is worth the time of Java's optimizing compiler.

@@ -55,7 +55,7 @@ from retentiond.kafka.remedies import (
     no_answer_from,
 )
 from retentiond.kafka.settings.oauth import NoToken, TokenSource
-from retentiond.kafka.settings.properties import ClientSettings
+from retentiond.kafka.settings.properties import CLIENT_ID, ClientSettings
 from retentiond.kafka.settings.tls import FileStamps, file_stamps, speaks_tls
 
 T = TypeVar("T")
@@ -185,7 +185,11 @@ def _connect(
     """A client that has seen the cluster."""
     for name in LOGGERS_THAT_SHOW_SECRETS:
         logging.getLogger(name).addFilter(_is_no_debugging)
-    options = {"reconnect_backoff_max_ms": RECONNECT_MS, **settings.kafka_python}
+    options = {
+        "client_id": CLIENT_ID,
+        "reconnect_backoff_max_ms": RECONNECT_MS,
+        **settings.kafka_python,
+    }
     if settings.oauth:
         options["sasl_oauth_token_provider"] = TokenSource(settings.oauth)
     if context is not None:

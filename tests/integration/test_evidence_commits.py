@@ -66,7 +66,8 @@ class Expiring(Stage):
             )
             return [each.error_code for topic in answer.topics for each in topic.partitions]
 
-        settings = translate({"bootstrap.servers": self.driver.broker.bootstrap_servers})
+        servers = self.driver.broker.bootstrap_servers
+        settings = translate({"bootstrap.servers": servers, "client.id": "a-consumer"})
         with closing(Client(settings)) as connection:
             assert connection.run(commit) == [0]
         eventually(lambda: partition not in self.commits(group))

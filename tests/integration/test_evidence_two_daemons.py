@@ -112,7 +112,8 @@ def test_two_daemons_delete_no_record_that_is_unread_and_both_audit_logs_are_tru
     folders = [tmp_path / name for name in ("one", "other")]
     for folder in folders:
         folder.mkdir()
-        configure(folder, servers, topic_name, dry_run=False)
+        kafka = {"bootstrap.servers": servers, "client.id": f"retentiond/{folder.name}"}
+        configure(folder, servers, topic_name, dry_run=False, kafka=kafka)
 
     def audits() -> list[list[DeletionRecord]]:
         return [list(read_deletions(folder / "state")) for folder in folders]

@@ -27,7 +27,10 @@ from tests.support.brokers.deleting import Bench
 from tests.support.tiers import OwnKafka
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.broker
+pytestmark = [
+    pytest.mark.broker,
+    pytest.mark.unwitnessed("tiered topics' look-ups by time are not judged yet"),
+]
 
 HOUR_MS = 3_600_000
 

@@ -21,6 +21,7 @@ from retentiond.kafka.remedies import (
     unavailable,
 )
 from retentiond.kafka.settings.properties import (
+    CLIENT_ID,
     LIBRDKAFKAS,
     ClientSettings,
     refuse_wrong,
@@ -40,7 +41,7 @@ def new_client(settings: ClientSettings, tokens: TokenSource | None) -> AdminCli
     Raises `ConfigError` for a value that librdkafka refuses, and `KafkaUnavailable` where a file or
     a token is not to be had.
     """
-    config: dict[str, Any] = {"log_level": 0, **settings.confluent}
+    config: dict[str, Any] = {"client.id": CLIENT_ID, "log_level": 0, **settings.confluent}
     if tokens is not None:
         config["oauth_cb"] = tokens.for_confluent
     try:

@@ -122,6 +122,10 @@ MAX_IN_FLIGHT = "max_in_flight"
 
 USUAL_IN_FLIGHT = 8
 
+CLIENT_ID = "retentiond"
+"""How both clients call themselves, in the brokers' logs and for quotas, unless ``client.id`` says
+otherwise."""
+
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:

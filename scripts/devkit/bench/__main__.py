@@ -108,7 +108,7 @@ def _seeded(layout: Layout) -> Iterator[tuple[EmbeddedKafka, Path]]:
     """A broker with that layout, and a folder for as long."""
     folder = tempfile.TemporaryDirectory(prefix="retentiond-bench-")
     options = LARGE_BROKER if layout is XXL else BROKER
-    broker = EmbeddedKafka(layout.brokers, config=SESSION, java_options=options)
+    broker = EmbeddedKafka(layout.brokers, config=SESSION, java_options=options, witnessed=False)
     with folder as name, broker as kafka:
         seed(kafka, layout)
         yield kafka, Path(name)

@@ -24,6 +24,7 @@ from devkit.embedded.ports import PortReservations
 from devkit.embedded.processes import EmbeddedKafkaError, Spawner
 from devkit.embedded.properties import server_properties, tiered_storage
 from devkit.embedded.topics import create_topic
+from devkit.witness.witness import Witness
 
 DEFAULT_VERSION = "4.4.0"
 
@@ -48,7 +49,8 @@ class EmbeddedKafka:
     It is the newest release then whose jars for that there are, unless ``version`` says otherwise.
     With ``zookeeper`` (Kafka 3) a ZooKeeper holds the metadata, and it gives the cluster its id.
     ``folder``: where its files are made; that for temporary ones by default. ``data_folders``: by
-    broker, folders elsewhere for its data, instead of ``log_dirs`` ones.
+    broker, folders elsewhere for its data, instead of ``log_dirs`` ones. With ``witnessed`` a
+    witness stands before each listener for clients that speaks without TLS.
 
     The processes end with the block, with the interpreter, or with this process by SIGKILL.
     The block's end removes their files, but for the logs when it failed: stderr says where they
@@ -72,6 +74,7 @@ class EmbeddedKafka:
         zookeeper: bool = False,
         folder: Path | None = None,
         data_folders: Mapping[int, Sequence[Path]] | None = None,
+        witnessed: bool = True,
     ) -> None:
         self.version = version or (jars.beside(default_version()) if tiered else default_version())
         self.cluster_id = _new_cluster_id()
@@ -88,6 +91,11 @@ class EmbeddedKafka:
         self._zookeeper = zookeeper
         self._folder = folder
         self._data_folders = dict(data_folders or {})
+        protocols = {"CLIENT": security_protocol, **self._further_listeners}
+        self._witnessed = [
+            name for name, protocol in protocols.items() if witnessed and "SSL" not in protocol
+        ]
+        self._witness: Witness | None = None
         self._processes: list[Node] = []
         self._directory: Path | None = None
         self._keep_logs = False
@@ -165,6 +173,7 @@ class EmbeddedKafka:
             self._log_dirs,
             self._ports.take,
             self._further_listeners,
+            hidden=self._witnessed,
         )
         node = self._node(spec, find_jvm(self.version))
         self._processes.append(node)
@@ -178,6 +187,8 @@ class EmbeddedKafka:
         atexit.unregister(self.close)
         for node in self._processes:
             node.end(in_haste=self._keep_logs)
+        if self._witness is not None:
+            self._witness.close()
         self._spawner.close()
         self._ports.close()
         if self._directory is not None:
@@ -219,6 +230,7 @@ class EmbeddedKafka:
             self._log_dirs,
             self._ports.take,
             further,
+            hidden=self._witnessed,
             zookeeper=self._zookeeper,
         )
         specs = [
@@ -237,6 +249,9 @@ class EmbeddedKafka:
                 pass  # asked for its result, so that its error is raised
 
     def _node(self, spec: NodeSpec, jvm: Jvm, *, record_classes: bool = False) -> Node:
+        for listener, hidden in spec.hidden_ports.items():
+            self._witness = self._witness or Witness()
+            self._witness.lead(spec.port(listener), hidden, spec.node_id)
         return Node(spec, jvm, self._spawner, self._java_options, record_classes=record_classes)
 
     def _format_node(self, node: Node) -> None:

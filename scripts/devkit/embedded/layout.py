@@ -14,7 +14,8 @@ class NodeSpec:
     ``client_port`` and ``internal_port`` are None on what is no broker; ``controller_port`` is
     that of a controller or a ZooKeeper, else None; ``further_ports`` are those of a broker's
     further listeners, by name. ``directory`` holds the node's settings and its log file,
-    ``log_dirs`` are the data folders.
+    ``log_dirs`` are the data folders. ``hidden_ports``: by listener, where a broker itself listens
+    if something stands before that listener's port.
     """
 
     node_id: int
@@ -25,6 +26,7 @@ class NodeSpec:
     log_dirs: tuple[Path, ...]
     further_ports: Mapping[str, int] = field(default_factory=dict)
     is_zookeeper: bool = False
+    hidden_ports: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def is_broker(self) -> bool:
@@ -35,6 +37,12 @@ class NodeSpec:
         """Holds the metadata: also a ZooKeeper."""
         return self.controller_port is not None
 
+    def port(self, listener: str) -> int:
+        """Where clients find it."""
+        port = self.client_port if listener == "CLIENT" else self.further_ports[listener]
+        assert port is not None
+        return port
+
 
 def lay_out(
     directory: Path,
@@ -43,17 +51,18 @@ def lay_out(
     take_port: Callable[[], int],
     further_listeners: Collection[str] = (),
     *,
+    hidden: Collection[str] = (),
     zookeeper: bool = False,
 ) -> list[NodeSpec]:
     """One broker is its own controller; several have one beside them, so that any broker may be
     killed. In a cluster of a ZooKeeper each broker has that beside it. ``log_dirs`` is the number
-    of data folders of each."""
+    of data folders of each. ``hidden``: the listeners before whose ports something stands."""
     settings = directory, log_dirs, take_port, further_listeners
     if brokers == 1 and not zookeeper:
-        return [lay_out_node(1, *settings, controller=True)]
+        return [lay_out_node(1, *settings, hidden=hidden, controller=True)]
     beside = lay_out_node(CONTROLLER_ID, *settings, broker=False, controller=True)
     return [
-        *(lay_out_node(node_id, *settings) for node_id in range(1, brokers + 1)),
+        *(lay_out_node(node_id, *settings, hidden=hidden) for node_id in range(1, brokers + 1)),
         replace(beside, is_zookeeper=zookeeper),
     ]
 
@@ -65,6 +74,7 @@ def lay_out_node(
     take_port: Callable[[], int],
     further_listeners: Collection[str] = (),
     *,
+    hidden: Collection[str] = (),
     broker: bool = True,
     controller: bool = False,
 ) -> NodeSpec:
@@ -78,4 +88,5 @@ def lay_out_node(
         directory=home,
         log_dirs=tuple(home / f"data-{number}" for number in range(log_dirs)),
         further_ports={name: take_port() for name in further_listeners if broker},
+        hidden_ports={name: take_port() for name in hidden if broker},
     )

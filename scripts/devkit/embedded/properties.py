@@ -73,7 +73,11 @@ def listeners(
         "INTERNAL": spec.internal_port,
         "CONTROLLER": spec.controller_port,
     }
-    own = {name: f"{name}://{LOOPBACK}:{port}" for name, port in ports.items() if port is not None}
+    own = {
+        name: f"{name}://{LOOPBACK}:{spec.hidden_ports.get(name, port)}"
+        for name, port in ports.items()
+        if port is not None
+    }
     properties = {
         "listeners": ",".join(own.values()),
         "listener.security.protocol.map": ",".join(

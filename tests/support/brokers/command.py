@@ -16,6 +16,7 @@ import httpx
 import psutil
 
 from tests.support.waiting import PATIENCE, eventually
+from tests.support.witnessed import CONFIGURED
 
 RETENTIOND = [str(Path(sys.executable).with_name("retentiond"))]
 
@@ -70,6 +71,7 @@ def entries(topics: Iterable[str | Document]) -> list[Document]:
 
 def write(file: Path, document: Document) -> Path:
     """As JSON, which is YAML too."""
+    CONFIGURED.append(document)
     file.write_text(json.dumps(document, indent=2))
     return file
 

@@ -24,6 +24,7 @@ from tests.contract.real import RealDriver
 from tests.faults.held import log_start
 from tests.support.brokers.command import Document, entries, settings
 from tests.support.waiting import eventually
+from tests.support.witnessed import CONFIGURED
 
 Clock = Callable[[], int]
 
@@ -41,14 +42,14 @@ class Retentiond:
         spark: SparkSessions | None = None,
         **more: Any,
     ) -> None:
-        self.config = Config.model_validate(
-            settings(
-                "not used here:9092",
-                folder / "state",
-                topics=entries(topics),
-                **{"dry_run": False, **more},
-            )
+        document = settings(
+            "not used here:9092",
+            folder / "state",
+            topics=entries(topics),
+            **{"dry_run": False, **more},
         )
+        CONFIGURED.append(document)
+        self.config = Config.model_validate(document)
         self._kafka = kafka
         self._spark: Any = spark
         self._coordinators = LastCoordinators()

@@ -16,6 +16,7 @@ from retentiond.model import TopicPartition
 from tests.contract.real import RealDriver
 from tests.support.brokers.command import RETENTIOND, Done, run
 from tests.support.command_here import run_here
+from tests.support.witnessed import by_hand
 
 TOOL = "org.apache.kafka.tools.DeleteRecordsCommand"
 
@@ -31,6 +32,7 @@ class Bench:
     """One broker, one folder, one state directory; the offsets file is written for each call."""
 
     def __init__(self, driver: RealDriver, folder: Path) -> None:
+        by_hand()
         self.driver = driver
         self.folder = folder
         self.state_dir = folder / "state"

@@ -1,0 +1,47 @@
+"""The witness before the tests' brokers: a test fails whose retentiond it finds at fault."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from devkit.witness.frames import exchanges
+from devkit.witness.judge import Verdict, judge
+from devkit.witness.witness import Witness
+from devkit.witness.words import BY_HAND, Words, by
+
+CONFIGURED: list[Mapping[str, Any]] = []
+"""The configurations of the running test, also those that were in force before."""
+
+BY_HANDS: Mapping[str, Any] = {"topics": []}
+
+
+def by_hand() -> None:
+    """`retentiond delete-records` is run, which no configuration bounds."""
+    CONFIGURED.append(BY_HANDS)
+
+
+def words(topic: str) -> Sequence[Words] | None:
+    if not CONFIGURED:
+        return None
+    return [*by(CONFIGURED)(topic), *([BY_HAND] if BY_HANDS in CONFIGURED else ())]
+
+
+def verdicts() -> list[Verdict]:
+    """About what has passed since the last call, of each cluster."""
+    return [judge(exchanges(witness.take()), words) for witness in list(Witness.open_ones)]
+
+
+@pytest.fixture(autouse=True)
+def _witnessed(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Not where a test has told of no configuration: it may call a client by itself."""
+    CONFIGURED.clear()
+    yield
+    if not CONFIGURED or request.node.get_closest_marker("unwitnessed"):
+        for witness in list(Witness.open_ones):
+            witness.take()
+        return
+    faults = [fault for verdict in verdicts() for fault in verdict.faults]
+    assert not faults, "the witness on the wire found:\n" + "\n".join(faults)
