@@ -15,6 +15,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
+from retentiond.fields import BYTES, Shown
 from retentiond.model import GroupKind
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
@@ -75,6 +76,16 @@ def say_count(count: int) -> str:
 def say_gib_days(gib_days: float) -> str:
     """``2.4``, ``1,200``"""
     return f"{gib_days:,.1f}" if gib_days < 10 else say_count(round(gib_days))
+
+
+def say_field(field: Shown, row: object, unknown: str = "?") -> str:
+    """A field of a row as a cell of a table."""
+    value, unit = field.of(row), field.said.type.unit
+    if value is None:
+        return unknown
+    if value == 0 and field.said.is_dash:
+        return "-"
+    return say_bytes(value) if unit == BYTES.unit else say_count(value) if unit else str(value)
 
 
 def say_share(part: int, whole: int) -> str:

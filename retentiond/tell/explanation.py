@@ -13,6 +13,7 @@ from typing import Any
 from retentiond.config import TopicPolicy
 from retentiond.disks.predictions import is_tiered
 from retentiond.disks.pressure import say_log_dir
+from retentiond.fields import PARTITION, document_of
 from retentiond.formatting import rfc3339, say_about, say_bytes
 from retentiond.kafka.interface import TopicConfig
 from retentiond.model import Outcome, PlanRow, Reason, Verdict
@@ -108,7 +109,6 @@ def explained(
     answer = TopicAnswer(
         topic,
         tuple(each for each in answer.partitions if only is None or each.row.partition in only),
-        answer.freed_bytes,
     )
     counting, excluded = topic_readers(snapshot, evidence.remembered, topic)
     return TopicExplanation(
@@ -260,15 +260,7 @@ def explanation_document(explained: TopicExplanation, of: Explanation) -> dict[s
         "remedy": explained.remedy(of.row),
         "on_disk": list(of.on_disk),
         "timestamps": list(of.ages),
-        "kept_by": [
-            {
-                "reason": keeper.reason.value,
-                "binding_group": keeper.group,
-                "records": records,
-                "size_bytes": size_bytes,
-            }
-            for keeper, records, size_bytes in of.answer.kept
-        ],
+        "kept_by": [document_of(kept, PARTITION) for kept in of.answer.kept],
         "relevant_groups": [
             _partition_group_document(each, of.row)
             for each in sorted(explained.groups, key=lambda group: group.group_id)

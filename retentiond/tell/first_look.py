@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from retentiond.config import Config
 from retentiond.config.rules import TopicEntry
 from retentiond.config.values import can_name_a_reader
+from retentiond.fields import FIRST_LOOK, document_of
 from retentiond.formatting import HOUR_MS, MINUTE_MS, listed
 from retentiond.kafka.interface import INTERNAL_TOPICS
 from retentiond.kafka.settings.logins import AWS_MECHANISM, REGION
@@ -22,7 +23,6 @@ from retentiond.kafka.settings.properties import PROPERTIES, ClientSettings
 from retentiond.model import Reason
 from retentiond.reasons import REASONS
 from retentiond.tell.figures.answers import TopicAnswer
-from retentiond.tell.figures.kept_records import KeptRecords
 from retentiond.tell.report import CycleReport, document
 from retentiond.tell.unseen_readers import NOTHING_UNSEEN, UnseenReaders
 
@@ -156,50 +156,14 @@ def first_look_document(look: FirstLook) -> dict[str, Any]:
         "unseen_readers": list(look.unseen.evidence),
         "topics": [
             {
-                **_topic_document(topic),
+                **document_of(topic, FIRST_LOOK),
                 "retention_unlimited": topic.topic in look.unseen.unlimited,
                 "not_enabled": look.why_not_enabled(topic),
             }
             for topic in look.topics
         ],
-        "total": {
-            "topics": len(answers.topics),
-            "partitions": len(answers.partitions),
-            "records": answers.records,
-            "records_on_disk": answers.log_records,
-            "predicted_bytes": answers.known_predicted_bytes,
-            "is_bytes_known_of_all": answers.is_bytes_known,
-            "log_bytes": answers.log_bytes,
-            "kept_by": _kept_documents(answers.kept),
-        },
+        "total": document_of(answers, FIRST_LOOK),
     }
-
-
-def _topic_document(topic: TopicAnswer) -> dict[str, Any]:
-    return {
-        "topic": topic.topic,
-        "partitions": len(topic.partitions),
-        "groups": max(each.row.groups for each in topic.partitions),
-        "records": topic.records,
-        "records_on_disk": topic.log_records,
-        "predicted_bytes": topic.predicted_of_size,
-        "size_bytes": topic.size_bytes,
-        "unreadable_partitions": topic.unreadable,
-        "belongs_to": None if topic.system is None else topic.system.short,
-        "kept_by": _kept_documents(topic.kept),
-    }
-
-
-def _kept_documents(kept: Iterable[KeptRecords]) -> list[dict[str, Any]]:
-    return [
-        {
-            "reason": keeper.reason.value,
-            "binding_group": keeper.group,
-            "records": records,
-            "approximate_bytes": size_bytes,
-        }
-        for keeper, records, size_bytes in kept
-    ]
 
 
 def why_not(topic: TopicAnswer) -> str | None:

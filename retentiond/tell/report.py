@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from retentiond.disks.broker_disks import NO_DISKS, DiskReport
 from retentiond.disks.pressure import LogDirRelief
+from retentiond.fields import PLAN, document_of
 from retentiond.formatting import few, rfc3339
 from retentiond.model import (
     ROW_FIELDS,
@@ -192,7 +193,7 @@ def document(report: CycleReport, *, with_outcomes: bool) -> dict[str, Any]:
         **evidence_document(report),
         **result,
         **_disk_document(report.disk),
-        "topics": [_topic_document(each) for each in report.answers.topics],
+        "topics": [document_of(topic, PLAN) for topic in report.answers.topics],
         "partitions": [
             partition_document(each) | (outcome_document(each.outcome) if with_outcomes else {})
             for each in report.answers.partitions
@@ -232,18 +233,6 @@ def figures(report: CycleReport) -> dict[str, Any]:
         "deletions": {outcome.value: count for outcome, count in sorted(outcomes.items())},
         "seconds": {step: round(spent, 3) for step, spent in report.seconds.items()},
         **{name: told for name, told in worth_telling.items() if told},
-    }
-
-
-def _topic_document(topic: TopicAnswer) -> dict[str, Any]:
-    return {
-        "topic": topic.topic,
-        "owner": topic.owner,
-        "fence": topic.fence,
-        "size_bytes": topic.size_bytes,
-        "records": topic.records,
-        "predicted_bytes": topic.predicted_bytes,
-        "freed_bytes": topic.freed_bytes,
     }
 
 

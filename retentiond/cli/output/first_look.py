@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from retentiond.cli.options import Output
 from retentiond.cli.output.plan import say_problems
-from retentiond.cli.output.printing import FIGURE, NAME, TEXT, Column, Printer, print_json
+from retentiond.cli.output.printing import (
+    FIGURE,
+    TEXT,
+    Column,
+    Printer,
+    columns_of,
+    print_json,
+)
+from retentiond.fields import FIRST_LOOK, FIRST_LOOK_OF_RECORDS
 from retentiond.formatting import (
     printable,
     say_amount,
@@ -59,28 +67,21 @@ def show_first_look(look: FirstLook, output: Output) -> None:
 def _columns(look: FirstLook) -> Sequence[Column[TopicAnswer]]:
     """``OF ALL`` is the share of all logs in the cluster that the topic would free."""
     answers = look.report.answers
-    name: Column[TopicAnswer] = Column("TOPIC", NAME, lambda topic: topic.topic)
     keepers: Column[TopicAnswer] = Column(
         "WHO KEEPS THE REST",
         TEXT,
         lambda topic: "; ".join(_kept(topic, look.retention_ms, look.unseen)) or "-",
     )
     if answers.known_predicted_bytes is None:
-        return (
-            name,
-            Column("RECORDS", FIGURE, lambda topic: _known(topic.known_log_records, say_count)),
-            Column("WOULD GO", FIGURE, lambda topic: _if_any(topic.records, say_count)),
-            Column("SHARE", FIGURE, lambda topic: _share(topic.records, topic.log_records)),
-            keepers,
+        share: Column[TopicAnswer] = Column(
+            "SHARE", FIGURE, lambda topic: _share(topic.records, topic.log_records)
         )
-    return (
-        name,
-        Column("ON DISK", FIGURE, lambda topic: _known(topic.size_bytes, say_bytes)),
-        Column("FREES", FIGURE, lambda topic: _if_any(topic.predicted_of_size, say_bytes)),
-        Column("OF ALL", FIGURE, lambda each: _share(each.predicted_of_size, answers.log_bytes)),
-        Column("RECORDS", FIGURE, lambda topic: _if_any(topic.records, say_count)),
-        keepers,
+        return *columns_of(TopicAnswer, FIRST_LOOK_OF_RECORDS), share, keepers
+    of_all: Column[TopicAnswer] = Column(
+        "OF ALL", FIGURE, lambda topic: _share(topic.predicted_of_size, answers.log_bytes)
     )
+    name, size, frees, *others = columns_of(TopicAnswer, FIRST_LOOK)
+    return name, size, frees, of_all, *others, keepers
 
 
 def _style(topic: TopicAnswer) -> str:
@@ -90,15 +91,9 @@ def _style(topic: TopicAnswer) -> str:
 
 
 def _share(part: int | None, whole: int | None) -> str:
-    return "?" if whole is None else _if_any(part, lambda some: say_share(some, whole))
-
-
-def _known(figure: int | None, say: Callable[[int], str]) -> str:
-    return "?" if figure is None else say(figure)
-
-
-def _if_any(figure: int | None, say: Callable[[int], str]) -> str:
-    return "-" if figure == 0 else _known(figure, say)
+    if part is None or whole is None:
+        return "?"
+    return say_share(part, whole) if part else "-"
 
 
 def _kept(topic: TopicAnswer, retention_ms: int, unseen: UnseenReaders) -> Iterator[str]:

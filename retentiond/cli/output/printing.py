@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from textwrap import indent
 from typing import Any, Generic, TextIO, TypeVar
 
@@ -20,7 +21,8 @@ from rich.console import Console
 from rich.segment import Segment
 from rich.table import Table
 
-from retentiond.formatting import printable, rfc3339
+from retentiond.fields import figures_of
+from retentiond.formatting import printable, rfc3339, say_field
 
 T = TypeVar("T")
 
@@ -52,6 +54,19 @@ class Column(Generic[T]):
     of: Callable[[T], str]
     spare: bool = False
     least: int | None = None
+
+
+def columns_of(row: type[T], table: str) -> tuple[Column[T], ...]:
+    """The columns that a row has in the table."""
+    return tuple(
+        Column(
+            field.said.columns[table],
+            FIGURE if field.said.type.unit else NAME,
+            partial(say_field, field),
+        )
+        for field in figures_of(row)
+        if table in field.said.columns
+    )
 
 
 class Printer:

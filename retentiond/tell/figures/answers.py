@@ -13,21 +13,39 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
 from retentiond.disks.broker_disks import DiskReport
 from retentiond.disks.stuck import Stuck
+from retentiond.fields import (
+    API,
+    BYTES,
+    COUNTS,
+    FIRST_LOOK,
+    FIRST_LOOK_OF_RECORDS,
+    FLAG,
+    GROUPS,
+    NUMBER,
+    PAGE,
+    PARTITIONS,
+    PLAN,
+    RECORDS,
+    TEXT,
+    TOPICS,
+    FiguresOf,
+    figure,
+    rows_of,
+    said,
+)
 from retentiond.formatting import say_many, say_names
 from retentiond.model import DeletionOutcome, Outcome, PlanRow, TopicPartition, Verdict
 from retentiond.tell.figures.kept_records import (
     KeptRecords,
     kept_records,
-    known_total,
     most_records_first,
     summed_by_keeper,
-    total,
 )
 from retentiond.tell.reasons import MOST_TOPICS, say_compacted, say_groups_only, short
 from retentiond.tell.unseen_readers import KnownSystem, system_of
@@ -88,7 +106,9 @@ class PartitionAnswer:
             return ()
         return tuple(
             KeptRecords(
-                keeper, records, None if size_bytes is None else size_bytes * records // log_records
+                *keeper,
+                records,
+                None if size_bytes is None else size_bytes * records // log_records,
             )
             for keeper, records in kept_records(self.row).items()
         )
@@ -132,85 +152,160 @@ class SimilarPartitions:
         return tuple(sorted(group for group in groups if group is not None))
 
 
+OF_PARTITIONS = FiguresOf("partitions")
+
+
 @dataclass(frozen=True)
 class TopicAnswer:
-    """The figures of a topic. ``partitions``: at least one, ascending. ``freed_bytes``: what the
-    brokers have freed since the last cycle, because of earlier deletions."""
+    """The figures of a topic, each with what it means and where it is shown. ``partitions``: at
+    least one, ascending."""
 
-    topic: str
+    topic: str = field(
+        metadata=said(
+            TEXT,
+            "the topic",
+            documents=TOPICS,
+            columns={FIRST_LOOK: "TOPIC", FIRST_LOOK_OF_RECORDS: "TOPIC"},
+        )
+    )
     partitions: tuple[PartitionAnswer, ...]
-    freed_bytes: int = 0
 
-    @property
-    def records(self) -> int:
-        return sum(each.records for each in self.partitions)
+    owner = OF_PARTITIONS.first(
+        TEXT,
+        "who is asked about the topic: the `owner` of its policy file; null: the main file does",
+        of="row.owner",
+        documents=(API, PLAN),
+    )
+    fence = OF_PARTITIONS.first(
+        TEXT,
+        "the policy file whose fence the topic is in; null: none",
+        of="row.fence",
+        documents=(API, PLAN),
+    )
+    dry_run = OF_PARTITIONS.first(
+        FLAG, "whether its policy has it on trial, or the whole daemon is dry", of="row.dry_run"
+    )
 
-    @property
-    def reclaimable_records(self) -> int:
-        """The records that can be deleted and are not gone yet."""
-        return sum(each.records for each in self.partitions if not each.is_deleted)
+    @figure(PARTITIONS, "how many partitions it has", name="partitions", documents=(FIRST_LOOK,))
+    def partition_count(self) -> int:
+        return len(self.partitions)
 
-    @cached_property
-    def log_records(self) -> int:
-        """The log records of the partitions whose offsets are readable."""
-        return sum(each.log_records or 0 for each in self.partitions)
+    @figure(COUNTS, "how many partitions have each verdict")
+    def verdicts(self) -> Counter[Verdict]:
+        return Counter(each.row.verdict for each in self.partitions)
 
-    @property
-    def known_log_records(self) -> int | None:
-        """`log_records`; None if the offsets of all partitions are unreadable."""
-        return self.log_records if self.unreadable < len(self.partitions) else None
+    @figure(GROUPS, "how many groups count on the topic", name="groups", documents=(FIRST_LOOK,))
+    def group_count(self) -> int:
+        return max(each.row.groups for each in self.partitions)
 
-    @property
-    def slowest_group_lag(self) -> int | None:
-        """Records above the smallest commit, over the partitions where it is known; None if it is
-        known of none."""
-        return known_total(each.slowest_group_lag for each in self.partitions)
+    size_bytes = OF_PARTITIONS.total(
+        BYTES,
+        "bytes that the topic takes on the disks of all replicas; null if they are not known",
+        documents=TOPICS,
+        metric="retentiond_log_size_bytes",
+        columns={FIRST_LOOK: "ON DISK", PAGE: "On disk"},
+        sort="bytes",
+    )
+    predicted_bytes = OF_PARTITIONS.total(
+        BYTES,
+        "estimated bytes that the last plan's deletions free on the disks of all replicas; null if "
+        "they are not known",
+        documents=(API, PLAN),
+        metric="retentiond_predicted_bytes",
+    )
 
-    @property
-    def unreadable(self) -> int:
-        """How many partitions have unreadable offsets."""
-        return sum(each.log_records is None for each in self.partitions)
-
-    @cached_property
-    def size_bytes(self) -> int | None:
-        return total(each.size_bytes for each in self.partitions)
-
-    @cached_property
-    def predicted_bytes(self) -> int | None:
-        return total(each.predicted_bytes for each in self.partitions)
-
-    @property
+    @figure(
+        BYTES,
+        "as above, and null too if the size is not known",
+        name="predicted_bytes",
+        documents=(FIRST_LOOK,),
+        columns={FIRST_LOOK: "FREES"},
+        is_dash=True,
+    )
     def predicted_of_size(self) -> int | None:
         """What the deletions free, to be compared with the size: None unless both are known."""
         return None if self.size_bytes is None else self.predicted_bytes
 
-    @cached_property
+    known_log_records = OF_PARTITIONS.known(
+        RECORDS,
+        "records from log start offset to high watermark, over the partitions whose offsets are "
+        "known; null if there are none",
+        of="log_records",
+        documents=(),
+        metric="retentiond_log_records",
+        columns={FIRST_LOOK_OF_RECORDS: "RECORDS"},
+    )
+    records = OF_PARTITIONS.sum(
+        RECORDS,
+        "records that the plan's deletions delete",
+        documents=TOPICS,
+        columns={FIRST_LOOK: "RECORDS", FIRST_LOOK_OF_RECORDS: "WOULD GO"},
+        is_dash=True,
+    )
+
+    @figure(
+        BYTES,
+        "what brokers have freed since the last cycle, because of earlier deletions",
+        documents=(API, PLAN),
+    )
+    def freed_bytes(self) -> int:
+        return self.partitions[0].disk.freed_bytes.get(self.topic, 0)
+
+    @figure(
+        RECORDS,
+        "records that can be deleted and are still there after the last cycle",
+        metric="retentiond_reclaimable_records",
+    )
+    def reclaimable_records(self) -> int:
+        return sum(each.records for each in self.partitions if not each.is_deleted)
+
+    @figure(
+        RECORDS,
+        "records from log start offset to high watermark, where the offsets are known",
+        name="records_on_disk",
+        documents=(API, FIRST_LOOK),
+    )
+    def log_records(self) -> int:
+        return self.known_log_records or 0
+
+    slowest_group_lag = OF_PARTITIONS.known(
+        RECORDS,
+        "records from the smallest committed offset to the high watermark, over the partitions "
+        "whose offsets are known; null if there are none",
+        name="slowest_group_lag_records",
+        metric="retentiond_slowest_group_lag_records",
+    )
+
+    @figure(
+        PARTITIONS,
+        "how many partitions have offsets that can't be read",
+        name="unreadable_partitions",
+        documents=(API, FIRST_LOOK),
+    )
+    def unreadable(self) -> int:
+        return sum(each.log_records is None for each in self.partitions)
+
+    @figure(
+        TEXT,
+        "the system that the topic belongs to, by its name; null: none is known",
+        documents=(API, FIRST_LOOK),
+    )
+    def belongs_to(self) -> str | None:
+        return None if self.system is None else self.system.short
+
+    @figure(
+        rows_of(KeptRecords),
+        "the records that stay, by cause, the most records first",
+        name="kept_by",
+        documents=(API, FIRST_LOOK),
+    )
     def kept(self) -> tuple[KeptRecords, ...]:
-        """The records that stay, by cause, the most records first."""
         parts = (kept for each in self.partitions for kept in each.kept)
         return tuple(sorted(summed_by_keeper(parts), key=most_records_first))
 
     @property
-    def verdicts(self) -> Counter[Verdict]:
-        return Counter(each.row.verdict for each in self.partitions)
-
-    # As in `PlanRow`; all partitions have the same.
-
-    @property
     def is_compacted(self) -> bool:
         return self.partitions[0].row.is_compacted
-
-    @property
-    def owner(self) -> str | None:
-        return self.partitions[0].row.owner
-
-    @property
-    def fence(self) -> str | None:
-        return self.partitions[0].row.fence
-
-    @property
-    def dry_run(self) -> bool:
-        return self.partitions[0].row.dry_run
 
     @property
     def system(self) -> KnownSystem | None:
@@ -264,15 +359,32 @@ def caveats(topics: Iterable[TopicAnswer]) -> Iterator[Caveat]:
         yield Caveat("Not every group counts", say_groups_only(pattern, names))
 
 
+OF_TOPICS = FiguresOf("topics")
+
+
 @dataclass(frozen=True)
 class ClusterAnswer:
-    """The figures of a whole plan. ``topics``: in the plan's order. ``log_bytes``: the size of all
-    logs on all disks, Kafka's own included; None if a disk is unreadable."""
+    """The figures of a whole plan. ``topics``: in the plan's order."""
 
     topics: tuple[TopicAnswer, ...] = ()
-    log_bytes: int | None = None
+    log_bytes: int | None = field(
+        default=None,
+        metadata=said(
+            BYTES,
+            "the size of all logs on all disks, Kafka's own included; null if a disk can't be read",
+            documents=(API, FIRST_LOOK),
+        ),
+    )
 
-    @property
+    @figure(NUMBER, "how many topics", name="topics", documents=(API, FIRST_LOOK))
+    def topic_count(self) -> int:
+        return len(self.topics)
+
+    @figure(PARTITIONS, "how many partitions", name="partitions", documents=(API, FIRST_LOOK))
+    def partition_count(self) -> int:
+        return len(self.partitions)
+
+    @cached_property
     def partitions(self) -> tuple[PartitionAnswer, ...]:
         return tuple(each for topic in self.topics for each in topic.partitions)
 
@@ -307,35 +419,46 @@ class ClusterAnswer:
             )
         )
 
-    @property
-    def records(self) -> int:
-        return sum(topic.records for topic in self.topics)
+    records = OF_TOPICS.sum(
+        RECORDS, "records that the plan's deletions delete", documents=(API, FIRST_LOOK)
+    )
+    log_records = OF_TOPICS.sum(
+        RECORDS,
+        "records from log start offset to high watermark, where the offsets are known",
+        name="records_on_disk",
+        documents=(API, FIRST_LOOK),
+    )
+    predicted_bytes = OF_TOPICS.total(
+        BYTES, "what the deletions free; null if it is not known of all topics", documents=()
+    )
+    known_predicted_bytes = OF_TOPICS.known(
+        BYTES,
+        "what the deletions free on the topics whose bytes are known; null if they are known of no "
+        "topic",
+        of="predicted_of_size",
+        name="predicted_bytes",
+        documents=(API, FIRST_LOOK),
+    )
 
-    @property
-    def log_records(self) -> int:
-        return sum(topic.log_records for topic in self.topics)
-
-    @cached_property
-    def predicted_bytes(self) -> int | None:
-        return total(topic.predicted_bytes for topic in self.topics)
-
-    @cached_property
-    def known_predicted_bytes(self) -> int | None:
-        """What the deletions free on the topics whose bytes are known; None if they are known of no
-        topic."""
-        return known_total(topic.predicted_of_size for topic in self.topics)
-
-    @property
+    @figure(
+        FLAG,
+        "whether it is known of every topic how many bytes its deletions free",
+        name="is_bytes_known_of_all",
+        documents=(API, FIRST_LOOK),
+    )
     def is_bytes_known(self) -> bool:
-        """Whether it is known of every topic how many bytes its deletions free."""
         return all(topic.predicted_of_size is not None for topic in self.topics)
 
-    @cached_property
+    @figure(
+        rows_of(KeptRecords),
+        "the records that stay in the cluster, by cause, the most bytes first",
+        name="kept_by",
+        documents=(API, FIRST_LOOK),
+    )
     def kept(self) -> tuple[KeptRecords, ...]:
-        """The records that stay in the cluster, by cause, the most bytes first."""
-        kept = summed_by_keeper(each for topic in self.topics for each in topic.kept)
+        kept = summed_by_keeper(part for topic in self.topics for part in topic.kept)
         return tuple(
-            sorted(kept, key=lambda each: (-(each.size_bytes or 0), *most_records_first(each)))
+            sorted(kept, key=lambda part: (-(part.size_bytes or 0), *most_records_first(part)))
         )
 
 
@@ -344,8 +467,5 @@ def cluster_answer(partitions: Iterable[PartitionAnswer], disk: DiskReport) -> C
     by_topic: defaultdict[str, list[PartitionAnswer]] = defaultdict(list)
     for each in partitions:
         by_topic[each.row.topic].append(each)
-    topics = (
-        TopicAnswer(topic, tuple(of_topic), disk.freed_bytes.get(topic, 0))
-        for topic, of_topic in by_topic.items()
-    )
+    topics = (TopicAnswer(topic, tuple(of_topic)) for topic, of_topic in by_topic.items())
     return ClusterAnswer(tuple(topics), disk.log_bytes)

@@ -11,13 +11,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from retentiond.fields import known_total, total
 from retentiond.memory.readers import GroupOnTopic
 from retentiond.model import GroupKind
 from retentiond.tell.figures.answers import ClusterAnswer, TopicAnswer
 from retentiond.tell.figures.kept_records import (
     KeptRecords,
-    known_total,
-    total,
 )
 
 

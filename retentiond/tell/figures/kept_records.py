@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from retentiond.fields import (
+    API,
+    BYTES,
+    FIRST_LOOK,
+    PARTITION,
+    RECORDS,
+    TEXT,
+    figure,
+    said,
+    total,
+)
 from retentiond.model import PlanRow, Reason, Verdict
 from retentiond.reasons import CAUSED_BY_A_GROUP
-
-
-def total(figures: Iterable[int | None]) -> int | None:
-    """The sum; None if one of the figures is not known."""
-    summands = list(figures)
-    return None if None in summands else sum(each for each in summands if each is not None)
-
-
-def known_total(figures: Iterable[int | None]) -> int | None:
-    """The sum of the figures that are known; None if none is."""
-    known = [each for each in figures if each is not None]
-    return sum(known) if known else None
 
 
 class KeptBecause(NamedTuple):
@@ -34,13 +34,41 @@ KEPT_UNTIL_WORTHWHILE = KeptBecause(Reason.NOT_WORTHWHILE)
 KEPT_BY_LIMIT = KeptBecause(Reason.LIMIT_REACHED)
 
 
-class KeptRecords(NamedTuple):
-    """Records that stay for one cause, and about what they take on the disks of all replicas: their
-    share of the bytes of each partition. None if these are not known."""
+KEPT = (API, FIRST_LOOK, PARTITION)
 
-    keeper: KeptBecause
-    records: int
-    size_bytes: int | None
+
+@dataclass(frozen=True)
+class KeptRecords:
+    """Records that stay for one cause."""
+
+    reason: Reason = field(
+        metadata=said(TEXT, "why the records stay, as a row of the plan says it", documents=KEPT)
+    )
+    binding_group: str | None = field(
+        metadata=said(TEXT, "the group that is the cause; null: none is", documents=KEPT)
+    )
+    records: int = field(metadata=said(RECORDS, "how many records stay", documents=KEPT))
+    size_bytes: int | None = field(
+        metadata=said(
+            BYTES,
+            "about what they take on the disks of all replicas, their share of the bytes of each "
+            "partition; null if these are not known",
+            documents=(PARTITION,),
+        )
+    )
+
+    @figure(
+        BYTES,
+        "about what they take on the disks of all replicas, their share of the bytes of each "
+        "partition; null if these are not known",
+        documents=(API, FIRST_LOOK),
+    )
+    def approximate_bytes(self) -> int | None:
+        return self.size_bytes
+
+    @property
+    def keeper(self) -> KeptBecause:
+        return KeptBecause(self.reason, self.binding_group)
 
 
 def cause(row: PlanRow) -> KeptBecause:
@@ -89,7 +117,7 @@ def summed_by_keeper(parts: Iterable[KeptRecords]) -> Iterator[KeptRecords]:
         by_keeper[part.keeper].append(part)
     for keeper, kept in by_keeper.items():
         size_bytes = total(part.size_bytes for part in kept)
-        yield KeptRecords(keeper, sum(part.records for part in kept), size_bytes)
+        yield KeptRecords(*keeper, sum(part.records for part in kept), size_bytes)
 
 
 def most_records_first(kept: KeptRecords) -> tuple[int, str]:

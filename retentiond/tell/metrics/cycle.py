@@ -11,6 +11,7 @@ from itertools import islice, product
 from retentiond.disks.log_dirs import LogDirKey
 from retentiond.disks.pressure import LogDirRelief
 from retentiond.disks.stuck import StuckCause
+from retentiond.fields import Shown, figures_of
 from retentiond.formatting import label
 from retentiond.memory.readers import GroupOnTopic
 from retentiond.model import Outcome, PlanRow, Reason
@@ -73,8 +74,22 @@ def _partitions(figure: Callable[[PlanRow], int | None]) -> Figures:
     )
 
 
-def _topics(figure: Callable[[TopicAnswer], float | None]) -> Figures:
-    return lambda cycle: (((each.topic,), figure(each)) for each in cycle.report.answers.topics)
+def _help(meaning: str) -> str:
+    """What a row says of a figure. A metric has no series where the figure is null."""
+    return f"{meaning[0].upper()}{meaning[1:].replace('null if', 'absent if')}."
+
+
+def _topics(field: Shown) -> Figures:
+    return lambda cycle: (
+        ((topic.topic,), field.of(topic)) for topic in cycle.report.answers.topics
+    )
+
+
+TOPIC_METRICS = tuple(
+    Definition(field.said.metric, _help(field.said.meaning), ("topic",), _topics(field))
+    for field in figures_of(TopicAnswer)
+    if field.said.metric is not None
+)
 
 
 def _totals(counts: Callable[[Totals], Counter[str]]) -> Figures:
@@ -193,26 +208,7 @@ CYCLE_METRICS: tuple[Definition[CycleFigures], ...] = (
         ("topic", "partition"),
         _partitions(lambda row: row.cutoff),
     ),
-    Definition(
-        "retentiond_reclaimable_records",
-        "Records that can be deleted and are still there after the last cycle.",
-        ("topic",),
-        _topics(lambda topic: topic.reclaimable_records),
-    ),
-    Definition(
-        "retentiond_log_records",
-        "Records from log start offset to high watermark, over the partitions whose offsets are "
-        "known; absent if there are none.",
-        ("topic",),
-        _topics(lambda topic: topic.known_log_records),
-    ),
-    Definition(
-        "retentiond_slowest_group_lag_records",
-        "Records from the smallest committed offset to the high watermark, over the partitions "
-        "whose offsets are known; absent if there are none.",
-        ("topic",),
-        _topics(lambda topic: topic.slowest_group_lag),
-    ),
+    *TOPIC_METRICS,
     Definition(
         "retentiond_binding_group_lag_records",
         "Records that only this group keeps, summed over the partitions that it binds: from its"
@@ -273,19 +269,6 @@ CYCLE_METRICS: tuple[Definition[CycleFigures], ...] = (
             ((label(group), reason), seconds)
             for (group, reason), seconds in sorted(cycle.held_by_group.items())
         ),
-    ),
-    Definition(
-        "retentiond_log_size_bytes",
-        "Bytes that the topic takes on the disks of all replicas; absent if they are not known.",
-        ("topic",),
-        _topics(lambda topic: topic.size_bytes),
-    ),
-    Definition(
-        "retentiond_predicted_bytes",
-        "Estimated bytes that the last plan's deletions free on the disks of all replicas; absent "
-        "if they are not known.",
-        ("topic",),
-        _topics(lambda topic: topic.predicted_bytes),
     ),
     Definition(
         "retentiond_bytes_freed_total",

@@ -6,10 +6,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar
+from functools import partial
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from retentiond.disks.broker_disks import DiskReport
 from retentiond.disks.log_dirs import LogDirCapacity
+from retentiond.fields import PAGE, Shown, figures_of, total
 from retentiond.formatting import say_bytes, say_many
 from retentiond.model import Outcome, Verdict
 from retentiond.state.operator_actions import Pause
@@ -20,7 +22,6 @@ from retentiond.tell.figures.answers import (
     caveats,
     say_trials,
 )
-from retentiond.tell.figures.kept_records import total
 from retentiond.tell.figures.pressure import say_relief
 from retentiond.tell.page.render import BarSegment, bar, records_by_kind
 from retentiond.tell.report import CycleReport
@@ -178,12 +179,28 @@ class Order(NamedTuple):
 BY_FREES = Order("reclaimable", is_descending=True)
 
 
-FIGURES: Mapping[str, Callable[[TopicAnswer], tuple[int, ...]]] = {
-    "bytes": lambda topic: (topic.size_bytes or 0,),
-    "kept": lambda topic: (
+def _known(field: Shown, topic: TopicAnswer) -> int:
+    return int(field.of(topic) or 0)
+
+
+FIGURE_COLUMNS = {
+    field.said.sort or field.name: field
+    for field in figures_of(TopicAnswer)
+    if PAGE in field.said.columns
+}
+"""The columns of figures, by the order's name in an address."""
+
+
+def _most_kept(topic: TopicAnswer) -> tuple[int, ...]:
+    return (
         total(kept.size_bytes for kept in topic.kept) or 0,
         sum(kept.records for kept in topic.kept),
-    ),
+    )
+
+
+FIGURES: Mapping[str, Callable[[TopicAnswer], Any]] = {
+    **{name: partial(_known, field) for name, field in FIGURE_COLUMNS.items()},
+    "kept": _most_kept,
 }
 
 COLUMNS = ("name", "reclaimable", *FIGURES)

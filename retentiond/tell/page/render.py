@@ -7,6 +7,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
@@ -23,6 +24,7 @@ from retentiond.formatting import (
     say_amount,
     say_bytes,
     say_count,
+    say_field,
     say_many,
     say_name,
     say_share,
@@ -59,6 +61,7 @@ def environment() -> Environment:
     )
     env.filters |= {
         "about": say_about,
+        "cell": partial(say_field, unknown=UNKNOWN),
         "bytes": _or_unknown(say_bytes),
         "count": _or_unknown(say_count),
         "share": say_share,

@@ -96,6 +96,7 @@ class _Site:
                 "span": "" if span == SPANS[0] else span.word,
             },
             next_order=overview.next_order,
+            figure_columns=overview.FIGURE_COLUMNS,
             spans=SPANS,
             recent=self.charts.of(span, now_ms),
             seen=overview.overview(report, wanted) if report else None,

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import dropwhile
+from typing import Any
 
+from retentiond.fields import API, FIRST_LOOK, PLAN, figures_of
 from retentiond.model import ROW_FIELDS
+from retentiond.tell.figures.answers import TopicAnswer
 from retentiond.tell.metrics.registry import ALL
 
 
@@ -25,8 +28,9 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def fields(page: str) -> str:
-    """``docs/fields.md``, with what a plan says of each partition."""
-    return with_rows(page, "field | unit | what it says | audit | history", _fields())
+    """``docs/fields.md``, with what a plan says of each partition, and what is shown of a topic."""
+    page = with_rows(page, "field | unit | what it says | audit | history", _fields())
+    return with_rows(page, f"field of a topic | {SHOWN}", shown(TopicAnswer))
 
 
 def _fields() -> Iterator[Sequence[str]]:
@@ -35,6 +39,21 @@ def _fields() -> Iterator[Sequence[str]]:
             recorded = (said.audit is not None, said.in_history)
             yes = ("yes" if each else "" for each in recorded)
             yield f"`{name}`", said.type.unit or "", said.meaning, *yes
+
+
+SHOWN = "unit | what it says | many | in | metric"
+
+
+def shown(row: type[Any]) -> Iterator[Sequence[str]]:
+    """A line for each figure of the row that stands in some JSON."""
+    for name, said in ((field.name, field.said) for field in figures_of(row)):
+        if said.documents:
+            metric = code([said.metric] if said.metric else [])
+            where = ", ".join(DOCUMENTS[each] for each in said.documents)
+            yield f"`{name}`", said.type.unit or "", said.meaning, said.many or "", where, metric
+
+
+DOCUMENTS = {API: "API", PLAN: "plan", FIRST_LOOK: "first look"}
 
 
 def metrics(page: str) -> str:

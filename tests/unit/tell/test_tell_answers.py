@@ -7,7 +7,7 @@ from dataclasses import replace
 from retentiond.disks.broker_disks import DiskReport
 from retentiond.model import PlanRow, Reason, TopicPartition
 from retentiond.tell.figures.answers import ClusterAnswer, TopicAnswer
-from retentiond.tell.figures.kept_records import KEPT_BY_AGE, KeptBecause
+from retentiond.tell.figures.kept_records import KEPT_BY_AGE, KeptBecause, KeptRecords
 from tests.support.builders.first_looks import on_disk, rest
 from tests.support.builders.reports import report, row
 
@@ -54,9 +54,9 @@ def test_who_keeps_the_most_bytes_of_the_cluster_comes_first() -> None:
     rows = [rest(topic="a"), row("b", reason=Reason.NO_GROUP), rest(topic="c")]
     look = answers(rows, {"a": 1_900, "b": 190, "c": 1_900}, {"a": 900, "c": 900})
     assert look.kept == (
-        (BILLING, 100, 1_000),
-        (KEPT_BY_AGE, 100, 1_000),
-        (KeptBecause(Reason.NO_GROUP), 190, 190),
+        KeptRecords(*BILLING, 100, 1_000),
+        KeptRecords(*KEPT_BY_AGE, 100, 1_000),
+        KeptRecords(*KeptBecause(Reason.NO_GROUP), 190, 190),
     )
 
 
@@ -65,7 +65,7 @@ def test_what_is_kept_takes_its_share_of_each_partitions_bytes() -> None:
     sizes = {TopicPartition("orders", 0): 190, TopicPartition("orders", 1): 19_000}
     (topic,) = replace(report(rows), disk=DiskReport(sizes)).answers.topics
     assert topic.kept == (
-        (KeptBecause(Reason.NO_GROUP), 190, 19_000),
-        (BILLING, 50, 50),
-        (KEPT_BY_AGE, 50, 50),
+        KeptRecords(*KeptBecause(Reason.NO_GROUP), 190, 19_000),
+        KeptRecords(*BILLING, 50, 50),
+        KeptRecords(*KEPT_BY_AGE, 50, 50),
     )
