@@ -64,19 +64,26 @@ async def ask_coordinators(
     groups_per_request: int | None = None,
 ) -> dict[str, T | Failure]:
     """``request`` makes the message about some groups, ``read`` its response into a value for each
-    group that it mentions. A group that it mentions twice is a `Failure`."""
+    group that it mentions. A group that it mentions twice is a `Failure`.
+
+    Groups that failed are asked about once more: one by one where their batch had no answer, and
+    else in batches, because a coordinator may know none of thousands.
+    """
+    size = groups_per_request or GROUPS_PER_REQUEST
     listed_by = network.listed_by()
     nodes: dict[str, int | Failure] = {
         group: listed_by[group] for group in groups if group in listed_by
     }
     nodes |= await find_coordinators(network, [group for group in groups if group not in nodes])
-    found = await _ask(network, nodes, request, read, groups_per_request or GROUPS_PER_REQUEST)
+    found, without_answer = await _ask(network, nodes, request, read, size)
     failed = [name for name, answer in found.items() if isinstance(answer, Failure)]
     if failed:
         await network.offsets_topic()  # a coordinator may have joined since the last metadata
-        found.update(
-            await _ask(network, await find_coordinators(network, failed), request, read, 1)
-        )
+        nodes = await find_coordinators(network, failed)
+        alone = {group: node for group, node in nodes.items() if group in without_answer}
+        others = {group: node for group, node in nodes.items() if group not in without_answer}
+        for again, at_once in ((alone, 1), (others, size)):
+            found.update((await _ask(network, again, request, read, at_once))[0])
     return found
 
 
@@ -86,8 +93,10 @@ async def _ask(
     request: Callable[[Sequence[str]], Any],
     read: Callable[[Any], Iterable[tuple[str, T | Failure]]],
     size: int,
-) -> dict[str, T | Failure]:
-    """``nodes``: each group's coordinator."""
+) -> tuple[dict[str, T | Failure], set[str]]:
+    """What is told of each group, and the groups whose batch had no answer. ``nodes``: each group's
+    coordinator."""
+    without_answer: set[str] = set()
     found: dict[str, T | Failure] = dict.fromkeys(nodes, NOT_ANSWERED)
     by_node: dict[int, list[str]] = {}
     for group, node in nodes.items():
@@ -98,15 +107,17 @@ async def _ask(
     for names, answer in await network.send_batches(by_node, size, request):
         if isinstance(answer, Exception):
             found.update(dict.fromkeys(names, failure_of_exception(answer)))
+            without_answer.update(names)
         else:
             told: dict[str, T | Failure] = {}
             for group, value in read(answer):
                 told[group] = TOLD_TWICE if group in told else value
             found.update({group: told[group] for group in names if group in told})
-    return {
+    explained = {
         group: with_group_grant(answer) if isinstance(answer, Failure) else answer
         for group, answer in found.items()
     }
+    return explained, without_answer
 
 
 async def find_coordinators(

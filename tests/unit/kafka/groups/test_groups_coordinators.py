@@ -110,6 +110,15 @@ def test_a_group_that_is_refused_fails_alone() -> None:
     }
 
 
+def test_thousands_of_groups_that_fail_are_asked_about_again_in_batches() -> None:
+    nodes = dict.fromkeys(names("group", range(2 * GROUPS_PER_OFFSET_FETCH)), 1)
+    refused = {name: group(name, error_code=NOT_COORDINATOR) for name in nodes}
+    answers, brokers = read(Coordinators(nodes, **refused))
+    assert all(isinstance(answer, Failure) for answer in answers.values())
+    batches = [len(asked(each)) for each in brokers.sent(OffsetFetchRequest)]
+    assert batches == [GROUPS_PER_OFFSET_FETCH] * 4
+
+
 TWICE = {
     "a partition": group("billing", partition(0, 5), partition(1, 6), partition(0, 7)),
     "a topic": group("billing", partition(0, 5))
