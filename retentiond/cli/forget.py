@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from retentiond.cli.options import confirm, duration_ms, load, matching
 from retentiond.cli.output.printing import FIGURE, NAME, WORD, Column, Printer
 from retentiond.errors import RetentiondError, StateError, UsageError
-from retentiond.formatting import rfc3339, say_many, say_name, say_names, say_reader
+from retentiond.formatting import say_many, say_name, say_names, say_reader
 from retentiond.model import GroupKind
 from retentiond.state.operator_actions import Action, action_now, record_action
 
@@ -45,27 +45,6 @@ def by_reader(remembered: Remembered) -> Mapping[ReaderName, Mapping[str, Rememb
     for at, last in remembered.commits.items():
         found[at.reader][at.topic] = last
     return found
-
-
-def group_document(group_id: str, on: Mapping[str, RememberedReader]) -> dict[str, Any]:
-    """A remembered group. ``on``: its commits, by topic."""
-    absent = [last.absent_since_ms for last in on.values()]
-    since = max((at for at in absent if at is not None), default=None)
-    return {
-        "group": group_id,
-        "kind": next(iter(on.values())).kind.value,
-        "remembered": True,
-        "vanished_since": None if since is None or None in absent else rfc3339(since),
-        "topics": {
-            topic: {str(partition): offset for partition, offset in sorted(last.offsets.items())}
-            for topic, last in sorted(on.items())
-        },
-        "without_commit": {
-            topic: None if last.seen_at_ms is None else rfc3339(last.seen_at_ms)
-            for topic, last in sorted(on.items())
-            if not last.offsets
-        },
-    }
 
 
 MOST_PREVIEWED = 20
@@ -152,6 +131,8 @@ def forget_vanished(
     if not chosen:
         raise UsageError(f"no group has vanished that is meant{_see(remembered)}")
     shown = list(chosen)[:MOST_PREVIEWED]
+    from retentiond.tell.figures.group_answers import group_document
+
     documents = [group_document(each.group_id, meant[each]) for each in shown]
     printer.table(GROUP_COLUMNS, documents, group_style)
     if len(chosen) > len(shown):

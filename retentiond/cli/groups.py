@@ -14,7 +14,6 @@ from retentiond.cli.forget import (
     by_reader,
     forget_one,
     forget_vanished,
-    group_document,
     group_style,
 )
 from retentiond.cli.options import (
@@ -77,6 +76,7 @@ def groups(  # noqa: PLR0917 - typer hands each option over by its name
         return
     is_asked = matching(topic)
     from retentiond.state.groups_lookup import recall
+    from retentiond.tell.figures.group_answers import group_document
 
     loaded = load(set_up(context, config, debug))
     remembered = recall(loaded.state_dir)

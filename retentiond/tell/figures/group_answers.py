@@ -10,9 +10,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from retentiond.fields import known_total, total
-from retentiond.memory.readers import GroupOnTopic
+from retentiond.formatting import rfc3339
+from retentiond.memory.readers import GroupOnTopic, RememberedReader
 from retentiond.model import GroupKind
 from retentiond.tell.figures.answers import ClusterAnswer, TopicAnswer
 from retentiond.tell.figures.kept_records import (
@@ -199,3 +201,24 @@ class LagReport:
 
 
 NO_LAG_READ = LagReport()
+
+
+def group_document(group_id: str, on: Mapping[str, RememberedReader]) -> dict[str, Any]:
+    """A remembered group. ``on``: its commits, by topic."""
+    absent = [last.absent_since_ms for last in on.values()]
+    since = max((at for at in absent if at is not None), default=None)
+    return {
+        "group": group_id,
+        "kind": next(iter(on.values())).kind.value,
+        "remembered": True,
+        "vanished_since": None if since is None or None in absent else rfc3339(since),
+        "topics": {
+            topic: {str(partition): offset for partition, offset in sorted(last.offsets.items())}
+            for topic, last in sorted(on.items())
+        },
+        "without_commit": {
+            topic: None if last.seen_at_ms is None else rfc3339(last.seen_at_ms)
+            for topic, last in sorted(on.items())
+            if not last.offsets
+        },
+    }

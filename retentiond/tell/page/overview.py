@@ -62,7 +62,7 @@ class Health:
 def judge_health(status: DaemonStatus, pause: Pause | None) -> Health:
     """The daemon's health. ``pause``: the present one, not the one that the last cycle found."""
     report = status.report
-    main, *notes = _findings(status, report, pause)
+    main, *notes = findings(status, pause)
     return Health(
         main,
         tuple(notes[:MOST_NOTES]),
@@ -77,26 +77,23 @@ def _next_ms(status: DaemonStatus, report: CycleReport) -> int:
     return report.plan.planned_at_ms + (interval_ms or status.interval_ms)
 
 
-def _findings(
-    status: DaemonStatus, report: CycleReport | None, pause: Pause | None
-) -> Iterator[HealthFinding]:
-    """At least one finding, the gravest first."""
-    findings = [*_cycle_findings(status, report)]
+def findings(status: DaemonStatus, pause: Pause | None) -> Iterator[HealthFinding]:
+    """At least one finding, the gravest first. ``pause``: the present one."""
+    report = status.report
+    found = [*_cycle_findings(status, report)]
     if pause is not None:
         details = str(pause).removeprefix("paused").lstrip(" :")
-        findings.append(HealthFinding(WARN, "Paused", f"{details}; `retentiond resume` ends it"))
+        found.append(HealthFinding(WARN, "Paused", f"{details}; `retentiond resume` ends it"))
     if report is not None and report.undone:
         level = BAD if status.unready() else WARN
-        findings.append(HealthFinding(level, "Deletions not done", "; ".join(report.undone)))
+        found.append(HealthFinding(level, "Deletions not done", "; ".join(report.undone)))
     if report is not None and report.disk.problems:
-        findings.append(HealthFinding(WARN, "Disks", report.disk.problems[0]))
+        found.append(HealthFinding(WARN, "Disks", report.disk.problems[0]))
     if report is not None and report.plan.dry_run:
-        findings.append(
-            HealthFinding(INFO, "Dry run", "it plans and explains, and deletes nothing")
-        )
+        found.append(HealthFinding(INFO, "Dry run", "it plans and explains, and deletes nothing"))
     if report is not None and report.trials:
-        findings.append(HealthFinding(INFO, "On trial", say_trials(report.trials)))
-    yield from findings or [
+        found.append(HealthFinding(INFO, "On trial", say_trials(report.trials)))
+    yield from found or [
         HealthFinding(GOOD, "Healthy", "the last cycle saw every group and did what it had planned")
     ]
     if report is not None:

@@ -22,6 +22,7 @@ from retentiond.model import GroupKind, Verdict
 from retentiond.state.audit_records import deleted_by_day
 from retentiond.state.groups_lookup import readers_of, topics_read_by
 from retentiond.state.operator_actions import read_pause
+from retentiond.tell.api import api
 from retentiond.tell.page import details, overview, recent
 from retentiond.tell.page.render import Assets, environment
 from retentiond.tell.report import CycleReport
@@ -48,8 +49,8 @@ MOST_CHARS = 300
 def status_page(
     status: DaemonStatus, now: Callable[[], int], state_dir: Path, keeper: HistoryKeeper
 ) -> list[BaseRoute]:
-    """The routes of the status page. ``now`` returns epoch milliseconds. ``state_dir`` is only
-    read."""
+    """The routes of the status page, and of its rows as JSON. ``now`` returns epoch milliseconds.
+    ``state_dir`` is only read."""
     charts = recent.RecentCharts(keeper)
     site = _Site(status, now, state_dir, keeper, charts, environment())
     return [
@@ -57,6 +58,7 @@ def status_page(
         Route("/topics/{name:path}", site.topic),
         Route("/groups/{name:path}", site.group),
         Mount("/assets", Assets()),
+        *api(status, state_dir),
     ]
 
 

@@ -1,0 +1,116 @@
+"""The JSON beside ``/api/plan``: topics, groups and health, from the rows that the page shows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from retentiond.fields import API, document_of
+from retentiond.model import Verdict
+from retentiond.state.groups_lookup import readers_of, topics_read_by
+from retentiond.state.operator_actions import read_pause
+from retentiond.tell.figures.group_answers import group_document
+from retentiond.tell.page.details import find_group
+from retentiond.tell.page.overview import findings
+from retentiond.tell.report import (
+    CycleReport,
+    evidence_document,
+    outcome_document,
+    partition_document,
+)
+from retentiond.tell.web import DaemonStatus
+
+Answer = Callable[[Request, CycleReport], dict[str, Any] | None]
+
+
+def api(status: DaemonStatus, state_dir: Path) -> list[BaseRoute]:
+    """The routes. ``state_dir`` is only read."""
+    answers = _Answers(state_dir)
+
+    def of_report(answer: Answer) -> Callable[[Request], Response]:
+        def respond(request: Request) -> Response:
+            if status.report is None:
+                return JSONResponse({"error": "no plan yet"}, 503)
+            document = answer(request, status.report)
+            if document is None:
+                return JSONResponse({"error": "the last cycle knows nothing of this name"}, 404)
+            evidence = {
+                "cycle_id": status.report.plan.cycle_id,
+                **evidence_document(status.report),
+            }
+            return JSONResponse(evidence | document)
+
+        return respond
+
+    def health(_request: Request) -> Response:
+        found = [finding._asdict() for finding in findings(status, read_pause(state_dir))]
+        return JSONResponse({"findings": found})
+
+    return [
+        Route("/api/topics", of_report(answers.topics)),
+        Route("/api/topics/{name:path}", of_report(answers.topic)),
+        Route("/api/groups", of_report(answers.groups)),
+        Route("/api/groups/{name:path}", of_report(answers.group)),
+        Route("/api/health", health),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Answers:
+    """What stands in a document beside when and from which evidence; None for an unknown name."""
+
+    state_dir: Path
+
+    def topics(self, _request: Request, report: CycleReport) -> dict[str, Any]:
+        return {"topics": [document_of(topic, API) for topic in report.answers.topics]}
+
+    def topic(self, request: Request, report: CycleReport) -> dict[str, Any] | None:
+        name = request.path_params["name"]
+        topic = next((topic for topic in report.answers.topics if topic.topic == name), None)
+        if topic is None:
+            return None
+        readers = readers_of(self.state_dir, name)
+        return document_of(topic, API) | {
+            "groups": None if readers is None else sorted(readers),
+            "partitions": [
+                partition_document(partition) | outcome_document(partition.outcome)
+                for partition in topic.partitions
+            ],
+        }
+
+    def groups(self, _request: Request, report: CycleReport) -> dict[str, Any]:
+        bound = Counter(row.binding_group for row in report.plan.rows)
+        held = Counter(row.binding_group for row in report.plan.rows if row.verdict is Verdict.HOLD)
+        return {
+            "groups": [
+                {
+                    "group": group_id,
+                    "kind": state.kind,
+                    "state": state.state,
+                    "vanished_ms": report.standing.vanished_ms.get(group_id),
+                    "binds_partitions": bound[group_id],
+                    "holds_partitions": held[group_id],
+                }
+                for group_id, state in sorted(report.group_states.items())
+            ]
+        }
+
+    def group(self, request: Request, report: CycleReport) -> dict[str, Any] | None:
+        name = request.query_params.get("name", request.path_params["name"])
+        found = find_group(report, name)
+        group_id = name if found is None else found
+        reads = topics_read_by(self.state_dir, group_id) or {}
+        if found is None and not reads:
+            return None
+        row = next(
+            (row for row in self.groups(request, report)["groups"] if row["group"] == group_id),
+            {"group": group_id},
+        )
+        return row | (group_document(group_id, reads) if reads else {"remembered": False})

@@ -1,0 +1,71 @@
+"""``/api/topics``, ``/api/groups`` and ``/api/health``: the rows that the page shows, as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from retentiond.model import Reason
+from retentiond.tell.report import GroupState
+from tests.support.builders.page_visitor import Visitor
+from tests.support.builders.reports import report, row
+
+SLASHED = "billing/eu #1"
+
+ROWS = (
+    row("clicks", 0, Reason.EMPTY),
+    row("orders", 0),
+    replace(row("orders", 1, Reason.GROUP_VANISHED), binding_group=SLASHED),
+)
+
+
+@pytest.fixture
+def visitor(tmp_path: Path) -> Visitor:
+    states = {SLASHED: GroupState("classic", "vanished")}
+    return Visitor(tmp_path, replace(report(ROWS), group_states=states))
+
+
+def test_each_topic_has_its_row_with_when_it_was_planned(visitor: Visitor) -> None:
+    document = visitor.get("/api/topics").json()
+    plan = visitor.get("/api/plan").json()
+    assert document["planned_at"] == plan["planned_at"]
+    by_name = {topic["topic"]: topic for topic in document["topics"]}
+    assert by_name.keys() == {"orders", "clicks"}
+    assert by_name["orders"]["verdicts"] == {"delete": 1, "hold": 1}
+
+
+def test_a_topic_s_document_has_its_partitions_as_the_plan_has_them(visitor: Visitor) -> None:
+    document = visitor.get("/api/topics/orders").json()
+    plan = visitor.get("/api/plan").json()
+    assert document["partitions"] == [
+        partition for partition in plan["partitions"] if partition["topic"] == "orders"
+    ]
+    assert visitor.get("/api/topics/nowhere").status_code == 404
+
+
+@pytest.mark.parametrize("path", ["billing/eu%20%231", "_?name=billing/eu%20%231"])
+def test_a_group_is_found_by_its_name_whatever_it_holds(visitor: Visitor, path: str) -> None:
+    document = visitor.get(f"/api/groups/{path}").json()
+    (of_list,) = visitor.get("/api/groups").json()["groups"]
+    assert document["group"] == of_list["group"] == SLASHED
+    assert (of_list["state"], of_list["binds_partitions"], of_list["holds_partitions"]) == (
+        "vanished",
+        1,
+        1,
+    )
+    assert visitor.get("/api/groups/nobody").status_code == 404
+
+
+def test_health_has_every_finding_of_the_page_s_head(visitor: Visitor) -> None:
+    (first, *_) = visitor.get("/api/health").json()["findings"]
+    assert first.keys() == {"level", "word", "why"}
+    assert first["word"] in visitor.get("/").text
+
+
+def test_before_the_first_plan_there_are_no_rows_but_health(tmp_path: Path) -> None:
+    visitor = Visitor(tmp_path)
+    for path in ("/api/topics", "/api/topics/orders", "/api/groups", "/api/groups/billing"):
+        assert visitor.get(path).status_code == 503
+    assert visitor.get("/api/health").status_code == 200
