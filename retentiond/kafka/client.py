@@ -15,6 +15,7 @@ wraps two methods of its connection manager, one of them private.
 from __future__ import annotations
 
 import logging
+import socket
 import ssl
 import threading
 import time
@@ -146,7 +147,11 @@ class Client:
         if self._network is None:
             admin = _connect(self._settings, self._failed, self._identity, self._context)
             self._network = NetworkClient(
-                admin, self._settings.max_in_flight, self._identity, self._throttled
+                admin,
+                self._settings.max_in_flight,
+                self._identity,
+                self._throttled,
+                self._settings.address_family,
             )
         return self._network
 
@@ -197,7 +202,7 @@ def _connect(
     clients: list[KafkaNetClient] = []
 
     def make(**config: Any) -> KafkaNetClient:
-        clients.append(_ClosingClient(**config))
+        clients.append(_ClosingClient(settings.address_family, **config))
         failed.watch(clients[-1]._manager)
         prove_connections(clients[-1]._manager, identity)
         return clients[-1]
@@ -216,9 +221,9 @@ def _connect(
 
 
 class _ClosingClient(KafkaNetClient):  # type: ignore[misc]  # untyped
-    def __init__(self, **config: Any) -> None:
+    def __init__(self, family: socket.AddressFamily, **config: Any) -> None:
         super().__init__(**config)
-        self._sockets = Sockets(self._manager)
+        self._sockets = Sockets(self._manager, family)
 
     def close(self, node_id: object = None) -> None:
         super().close(node_id)

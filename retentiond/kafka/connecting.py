@@ -9,11 +9,16 @@ And a TLS handshake that the peer does not answer has no end.
 It looks names up on its one thread, and serves no other connection meanwhile. Where a look-up takes
 seconds, the brokers of a cluster would wait for each other until their connections are given up. So
 names are looked up on other threads (`AddressBook`).
+
+And it begins every attempt with the first of a name's addresses, and gives it all the time there
+is. Where that one is silent, it never comes to another. So each address has its share of the time,
+and the next attempt begins with those that have not failed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import socket
 import threading
 import time
@@ -40,6 +45,10 @@ AT_ONCE_S = 0.01
 
 POLL_S = 0.02
 
+ADDRESS_S = 1.0
+"""How long an address may take at least, if there is as much time, before the next is tried: one
+that is far away needs a round trip, and a lost packet is sent again after a second."""
+
 
 class AddressBook:
     """Looks names up on threads, each once for all clients. Thread-safe."""
@@ -48,6 +57,7 @@ class AddressBook:
         self._lock = threading.Lock()
         self._found: dict[object, Future[Addresses]] = {}
         self._asked_at: dict[object, float] = {}
+        self._failed_at: dict[object, dict[object, float]] = {}
 
     def look_up(self, name: object, ask: Callable[[], Addresses]) -> Future[Addresses]:
         """``ask`` blocks. An answer is kept if it has an address."""
@@ -64,6 +74,24 @@ class AddressBook:
             self._found.pop(name, None)
             self._asked_at.pop(name, None)
 
+    def in_order(self, name: object, addresses: Addresses) -> Addresses:
+        """As the resolver orders them (RFC 6724), but those last that have led nowhere, the latest
+        at the end. What it no longer tells is forgotten."""
+        with self._lock:
+            failed_at = self._failed_at.pop(name, {})
+            told = {address for *_, address in addresses}
+            if known := {address: at for address, at in failed_at.items() if address in told}:
+                self._failed_at[name] = known
+            return sorted(addresses, key=lambda found: known.get(found[4], -math.inf))
+
+    def note(self, name: object, address: object, *, has_failed: bool) -> None:
+        """Whether the last attempt at an address led to a broker of this cluster."""
+        with self._lock:
+            failed_at = self._failed_at.setdefault(name, {})
+            failed_at.pop(address, None)
+            if has_failed:
+                failed_at[address] = time.monotonic()
+
     def _asked(self, name: object, ask: Callable[[], Addresses]) -> Addresses:
         addresses: Addresses = []
         try:
@@ -77,22 +105,61 @@ class AddressBook:
 ADDRESSES = AddressBook()
 
 
-def look_up(config: Any, node: Any, *, anew: bool = False) -> Future[Addresses]:
-    """A broker's addresses, for a client that is configured so."""
-    proxy, host, port = name = config["proxy_url"], node.host, node.port
+Name: TypeAlias = tuple[str, int, socket.AddressFamily]
+"""A host, a port, and which addresses count."""
+
+
+def look_up(name: Name, *, anew: bool = False) -> Future[Addresses]:
+    """The addresses of a broker; none where the name has none."""
     if anew:
         ADDRESSES.drop(name)
-    return ADDRESSES.look_up(name, lambda: KafkaNetSocket(proxy).dns_lookup(host, port))
+    return ADDRESSES.look_up(name, lambda: addresses_of(name))
+
+
+def addresses_of(name: Name) -> Addresses:
+    """As `look_up`, but blocks. Raises ``ValueError`` for what is no name at all."""
+    host, port, family = name
+    try:
+        return socket.getaddrinfo(host, port, family, socket.SOCK_STREAM)
+    except socket.gaierror:
+        return []
+
+
+def _share_of(timeout_at: float | None, left: int) -> float | None:
+    """Until when to try an address while so many are left, of which this is one."""
+    if timeout_at is None:
+        return None
+    now = time.monotonic()
+    return min(timeout_at, now + max((timeout_at - now) / left, ADDRESS_S))
 
 
 class Sockets:
     """Opens the connections of one new client, in place of its connection manager."""
 
-    def __init__(self, manager: Any) -> None:
+    def __init__(
+        self, manager: Any, family: socket.AddressFamily = socket.AddressFamily.AF_UNSPEC
+    ) -> None:
         self._manager = manager
         self._net = manager._net
+        self._family = family
         self._open: WeakSet[socket.socket] = WeakSet()
+        self._taken: dict[Name, object] = {}
+        """The address that the last connection to each name was made to."""
+        self._connect = manager._connect
+        manager._connect = self.connect
         manager._build_transport = self.build_transport
+
+    def name_of(self, node: Any) -> Name:
+        return node.host, node.port, self._family
+
+    async def connect(self, node: Any, connection: Any, **options: Any) -> None:
+        """An address that takes connections, and of which no broker of this cluster answers, has
+        failed, too."""
+        await self._connect(node, connection, **options)
+        name = self.name_of(node)
+        address = self._taken.pop(name, None)
+        if address is not None and not self._manager.closed:
+            ADDRESSES.note(name, address, has_failed=not connection.init_future.succeeded())
 
     def close(self) -> None:
         """Whatever the client itself has left open. For after its end."""
@@ -101,7 +168,7 @@ class Sockets:
 
     async def build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
         """A connection to a broker, its TLS handshake included."""
-        connected = await self._connected(node, timeout_at)
+        connected = await self._connected(self.name_of(node), timeout_at)
         try:
             transport = self._transport(connected, node.host)
         except BaseException:
@@ -118,49 +185,54 @@ class Sockets:
             raise KafkaConnectionError(f"Handshake failed: {error}") from error
         return transport
 
-    async def _connected(self, node: Any, timeout_at: float | None) -> socket.socket:
+    async def _connected(self, name: Name, timeout_at: float | None) -> socket.socket:
         """A socket that is connected to the first of the name's addresses that takes it."""
-        config = self._manager.config
-        factory = KafkaNetSocket(config["proxy_url"])
         failure = KafkaConnectionError("DNS Resolution failure")
-        for family, kind, protocol, _, address in await self._addresses(node, timeout_at):
+        addresses = ADDRESSES.in_order(name, await self._addresses(name, timeout_at))
+        for position, found in enumerate(addresses):
+            left = len(addresses) - position
             try:
-                made = factory.socket(family, kind, protocol)
-            except OSError as error:  # no descriptor, or not such addresses on this host
-                failure = KafkaConnectionError(f"unable to connect: {error}")
-                continue
-            self._open.add(made)
-            try:
-                made.setblocking(False)
-                for option in config["socket_options"]:
-                    made.setsockopt(*option)
-                await factory.sock_connect(self._net, made, address, timeout_at=timeout_at)
-            except KafkaTimeoutError:
-                made.close()
-                failure = KafkaConnectionError("Connection timed out")
-                break
+                made = await self._connected_to(found, _share_of(timeout_at, left))
             except (OSError, KafkaError) as error:
-                made.close()
-                failure = KafkaConnectionError(f"unable to connect: {error}")
-            except BaseException:  # the client is being closed
-                made.close()
-                raise
+                ADDRESSES.note(name, found[4], has_failed=True)
+                timed_out = isinstance(error, KafkaTimeoutError)
+                said = "Connection timed out" if timed_out else f"unable to connect: {error}"
+                failure = KafkaConnectionError(said)
             else:
-                return made  # type: ignore[no-any-return]  # untyped
-        look_up(config, node, anew=True)  # for the next attempt: it may have moved
+                self._taken[name] = found[4]
+                return made
+            if timeout_at is not None and time.monotonic() >= timeout_at:
+                break
+        look_up(name, anew=True)  # for the next attempt: it may have moved
         raise failure
 
-    async def _addresses(self, node: Any, timeout_at: float | None) -> Addresses:
-        found = look_up(self._manager.config, node)
+    async def _connected_to(self, found: Any, timeout_at: float | None) -> socket.socket:
+        """Raises ``OSError`` (no descriptor, or not such addresses on this host) or ``KafkaError``
+        where there is no connection, `KafkaTimeoutError` where the time was over."""
+        family, kind, protocol, _, address = found
+        made = socket.socket(family, kind, protocol)
+        self._open.add(made)
+        try:
+            made.setblocking(False)
+            for option in self._manager.config["socket_options"]:
+                made.setsockopt(*option)
+            await KafkaNetSocket().sock_connect(self._net, made, address, timeout_at=timeout_at)
+        except BaseException:  # of which one is that the client is being closed
+            made.close()
+            raise
+        return made
+
+    async def _addresses(self, name: Name, timeout_at: float | None) -> Addresses:
+        found = look_up(name)
         wait([found], AT_ONCE_S)
         while not found.done():
             if timeout_at is not None and time.monotonic() >= timeout_at:
-                raise KafkaConnectionError(f"looking up the name {node.host} takes too long (DNS)")
+                raise KafkaConnectionError(f"looking up the name {name[0]} takes too long (DNS)")
             await self._net.sleep(POLL_S)
         try:
             return found.result()
         except ValueError as error:  # a broker may call itself what no resolver can be asked about
-            raise KafkaConnectionError(f"{node.host!a} is no host's name ({error})") from error
+            raise KafkaConnectionError(f"{name[0]!a} is no host's name ({error})") from error
 
     def _transport(self, connected: socket.socket, host: str) -> Any:
         if not self._manager.ssl_enabled:

@@ -13,6 +13,7 @@ import ssl
 import struct
 
 from retentiond.errors import KafkaUnavailable
+from retentiond.kafka.connecting import addresses_of
 from retentiond.kafka.remedies import (
     PASSING,
     ConnectionProblem,
@@ -116,7 +117,7 @@ def problem_with(server: str, settings: ClientSettings) -> ConnectionProblem | N
     """
     host, port = address_of(server)
     try:
-        with socket.create_connection((host, port), TIMEOUT_S) as connection:
+        with _connected(host, port, settings) as connection:
             if speaks_tls(settings):
                 return _problem_with_tls(connection, host, settings)
             return _problem_without_tls(connection, (host, port), settings)
@@ -126,6 +127,24 @@ def problem_with(server: str, settings: ClientSettings) -> ConnectionProblem | N
         return ConnectionProblem(ProblemKind.NOBODY_LISTENS)
     except OSError as error:
         return ConnectionProblem(ProblemKind.NO_ANSWER, error.strerror or "no answer in time")
+
+
+def _connected(host: str, port: int, settings: ClientSettings) -> socket.socket:
+    """To the first of the name's addresses that takes it; each has its share of the time."""
+    addresses = addresses_of((host, port, settings.address_family))
+    failure: OSError = socket.gaierror(socket.EAI_NONAME, "no address")
+    for family, kind, protocol, _, address in addresses:
+        connection = socket.socket(family, kind, protocol)
+        connection.settimeout(TIMEOUT_S / len(addresses))
+        try:
+            connection.connect(address)
+        except OSError as error:
+            connection.close()
+            failure = error
+        else:
+            connection.settimeout(TIMEOUT_S)
+            return connection
+    raise failure
 
 
 def address_of(server: str) -> tuple[str, int]:
@@ -225,7 +244,7 @@ def _problem_without_tls(
     context.verify_mode = ssl.CERT_NONE  # only whether it speaks TLS at all
     try:
         with (
-            socket.create_connection(address, TIMEOUT_S) as second,
+            _connected(*address, settings) as second,
             context.wrap_socket(second) as secured,
         ):
             return ConnectionProblem(ProblemKind.TLS_WANTED, secured.version() or "")

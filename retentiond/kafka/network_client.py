@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import socket
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -174,8 +175,10 @@ class NetworkClient:
         max_in_flight: int,
         identity: ClusterIdentity,
         throttled: Throttled = ignore_throttling,
+        family: socket.AddressFamily = socket.AddressFamily.AF_UNSPEC,
     ) -> None:
         self._admin = admin
+        self._family = family
         self._identity = identity
         self._manager = admin._manager
         self._max_in_flight = max_in_flight
@@ -372,7 +375,8 @@ class NetworkClient:
 
         asked = {each.node_id: each for each in self._manager.cluster.brokers()}
         for node, broker in asked.items():
-            look_up(self._manager.config, broker, anew=True).add_done_callback(partial(note, node))
+            name = (broker.host, broker.port, self._family)
+            look_up(name, anew=True).add_done_callback(partial(note, node))
         while found.keys() < asked.keys():
             await self._manager._net.sleep(POLL_S)
         return found

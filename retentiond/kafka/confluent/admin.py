@@ -34,6 +34,15 @@ if TYPE_CHECKING:
     from retentiond.kafka.settings.oauth import TokenSource
 
 
+SETUP_MS = 4_000
+"""How long librdkafka may take for a connection, TLS and login included, before it goes on to the
+next address of the name: seven round trips of half a second. By itself it takes 30 s."""
+
+ADDRESSES_KEPT_MS = 10_000
+"""How long it goes by one look-up. After the second that is usual it would look the name up again,
+and begin with an address at random, which may be the same one."""
+
+
 def new_client(settings: ClientSettings, tokens: TokenSource | None) -> AdminClient:
     """A client that connects to the settings' brokers. It reads certificates and keys now, and
     never again.
@@ -41,7 +50,14 @@ def new_client(settings: ClientSettings, tokens: TokenSource | None) -> AdminCli
     Raises `ConfigError` for a value that librdkafka refuses, and `KafkaUnavailable` where a file or
     a token is not to be had.
     """
-    config: dict[str, Any] = {"client.id": CLIENT_ID, "log_level": 0, **settings.confluent}
+    config: dict[str, Any] = {
+        "client.id": CLIENT_ID,
+        "log_level": 0,
+        "socket.connection.setup.timeout.ms": SETUP_MS,
+        "api.version.request.timeout.ms": SETUP_MS,  # which the other leaves out
+        "broker.address.ttl": ADDRESSES_KEPT_MS,
+        **settings.confluent,
+    }
     if tokens is not None:
         config["oauth_cb"] = tokens.for_confluent
     try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -110,12 +111,20 @@ SCRAM = "SCRAM-"
 
 MECHANISM_NAMES = frozenset({"sasl.mechanism", "sasl.mechanisms"})
 
-CONFLUENT_ONLY = ("debug", "broker.address.family")
-"""The documented exceptions: they change how librdkafka logs and resolves, not what it may see."""
+CONFLUENT_ONLY = ("debug",)
+"""The documented exception: it changes what librdkafka logs, not what it may see."""
 
-LIBRDKAFKAS = frozenset({*PROPERTIES, *CONFLUENT_ONLY})
+ADDRESS_FAMILY = "broker.address.family"
+"""Which of a name's addresses count. retentiond looks names up itself for kafka-python."""
+
+ADDRESS_FAMILIES = {
+    "any": socket.AF_UNSPEC,
+    "v4": socket.AF_INET,
+    "v6": socket.AF_INET6,
+}
+
+LIBRDKAFKAS = frozenset({*PROPERTIES, *CONFLUENT_ONLY, ADDRESS_FAMILY})
 """What librdkafka knows by the file's own names."""
-
 
 MAX_IN_FLIGHT = "max_in_flight"
 """retentiond's own: how many requests may wait for one broker's answer at a time."""
@@ -138,6 +147,7 @@ class ClientSettings:
     request_timeout_s: float
     words: SettingNames = field(default_factory=SettingNames)
     max_in_flight: int = USUAL_IN_FLIGHT
+    address_family: socket.AddressFamily = socket.AF_UNSPEC
 
 
 def translate(properties: Mapping[str, str]) -> ClientSettings:
@@ -145,10 +155,14 @@ def translate(properties: Mapping[str, str]) -> ClientSettings:
     confluent: dict[str, Any] = {}
     kafka_python: dict[str, Any] = {}
     max_in_flight = USUAL_IN_FLIGHT
+    address_family = socket.AF_UNSPEC
     for name, value in properties.items():
         if name == MAX_IN_FLIGHT:
             max_in_flight = _in_flight(value)
             confluent["max.in.flight.requests.per.connection"] = max_in_flight
+        elif name == ADDRESS_FAMILY:
+            address_family = _address_family(value)
+            confluent[name] = value
         elif name in CONFLUENT_ONLY:
             confluent[name] = value
         elif name in PROPERTIES:
@@ -173,6 +187,7 @@ def translate(properties: Mapping[str, str]) -> ClientSettings:
         request_timeout_s=kafka_python.get("request_timeout_ms", 30_000) / 1000,
         words=logins.words_for(tokens),
         max_in_flight=max_in_flight,
+        address_family=address_family,
     )
 
 
@@ -186,12 +201,22 @@ def refuse_wrong(properties: Mapping[str, str | None]) -> None:
             _convert(name, value)
         elif value is not None and name == MAX_IN_FLIGHT:
             _in_flight(value)
+        elif value is not None and name == ADDRESS_FAMILY:
+            _address_family(value)
 
 
 def _in_flight(value: str) -> int:
     if not value.isdecimal() or not 1 <= int(value) <= 1000:
         raise ConfigError("expected a whole number from 1 to 1000", path=f"kafka.{MAX_IN_FLIGHT}")
     return int(value)
+
+
+def _address_family(value: str) -> socket.AddressFamily:
+    try:
+        return ADDRESS_FAMILIES[value]
+    except KeyError:
+        expected = f"expected one of {', '.join(ADDRESS_FAMILIES)}"
+        raise ConfigError(expected, path=f"kafka.{ADDRESS_FAMILY}") from None
 
 
 def _convert(name: str, value: str) -> object:
@@ -206,7 +231,7 @@ def _convert(name: str, value: str) -> object:
 
 
 def _names() -> tuple[str, ...]:
-    return (*PROPERTIES, MAX_IN_FLIGHT, *TOKEN_PROPERTIES, *CONFLUENT_ONLY)
+    return (*PROPERTIES, MAX_IN_FLIGHT, ADDRESS_FAMILY, *TOKEN_PROPERTIES, *CONFLUENT_ONLY)
 
 
 def _unknown(name: str) -> str:

@@ -8,7 +8,12 @@ from typing import Any, NamedTuple
 
 from devkit.docs.tables import code, with_rows
 from retentiond.kafka.settings.logins import AWS_PROPERTIES, OAUTH_PROPERTIES
-from retentiond.kafka.settings.properties import CONFLUENT_ONLY, PROPERTIES, USUAL_IN_FLIGHT
+from retentiond.kafka.settings.properties import (
+    ADDRESS_FAMILY,
+    CONFLUENT_ONLY,
+    PROPERTIES,
+    USUAL_IN_FLIGHT,
+)
 
 
 class Key(NamedTuple):
@@ -36,7 +41,11 @@ def page(text: str, schema: dict[str, Any]) -> str:
         ),
         (code(OAUTH_PROPERTIES), "the mechanism OAUTHBEARER"),
         (code(AWS_PROPERTIES), "the mechanism AWS_MSK_IAM"),
-        (code(CONFLUENT_ONLY), "librdkafka alone: they don't change what may be seen"),
+        (
+            code([ADDRESS_FAMILY]),
+            "both clients: which addresses of a name count, `any`, `v4` or `v6`",
+        ),
+        (code(CONFLUENT_ONLY), "librdkafka alone: it doesn't change what may be seen"),
     )
     return with_rows(text, "further properties | what takes them", further)
 

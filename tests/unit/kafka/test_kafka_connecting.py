@@ -14,8 +14,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kafka.errors import KafkaConnectionError
+from confluent_kafka import KafkaException
+from kafka.errors import KafkaConnectionError, KafkaTimeoutError
 from kafka.net.compat import KafkaNetClient
+from kafka.net.inet import KafkaNetSocket
 
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka import client as module
@@ -23,7 +25,8 @@ from retentiond.kafka import connecting
 from retentiond.kafka.client import Client
 from retentiond.kafka.cluster import KafkaCluster
 from retentiond.kafka.cluster_identity import ClusterIdentity
-from retentiond.kafka.confluent.client import LibrdkafkaClient
+from retentiond.kafka.confluent import admin
+from retentiond.kafka.confluent.client import METADATA_TIMEOUT_S, LibrdkafkaClient
 from retentiond.kafka.network_client import NetworkClient
 from retentiond.kafka.settings.properties import translate
 from retentiond.model import TopicPartition
@@ -52,10 +55,10 @@ def say_nothing(_: socket.socket) -> None: ...
 
 
 @contextmanager
-def peer(behave: Peer) -> Iterator[str]:
+def peer(behave: Peer, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
     """The address of one that accepts every connection."""
     accepted: list[socket.socket] = []
-    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+    with closing(socket.create_server((host, port))) as listener:
 
         def accept() -> None:
             while True:
@@ -68,7 +71,7 @@ def peer(behave: Peer) -> Iterator[str]:
 
         thread = threading.Thread(target=accept, daemon=True)
         thread.start()
-        yield f"127.0.0.1:{listener.getsockname()[1]}"
+        yield f"{host}:{listener.getsockname()[1]}"
         listener.shutdown(socket.SHUT_RDWR)
         thread.join()
     for each in accepted:
@@ -209,6 +212,147 @@ def test_a_look_up_that_finds_nothing_is_made_again() -> None:
     assert book.look_up("broker", never.result) is book.look_up("broker", never.result)
     never.set_result([])
     eventually(lambda: book.look_up("broker", lambda: ["an address"]).result(), bool)
+
+
+BROKER_V4, BROKER_V6 = "127.0.0.9", "::1"
+
+Resolve = Callable[[list[str]], None]
+
+
+@pytest.fixture
+def resolve(monkeypatch: pytest.MonkeyPatch) -> Resolve:
+    """Which addresses the name ``broker`` has from now on, in this order."""
+    addresses: list[str] = []
+    real = socket.getaddrinfo
+
+    def getaddrinfo(host: str, port: int, family: int = 0, *args: Any) -> Any:
+        if host != "broker":
+            return real(host, port, family, *args)
+        found = [real(address, port, 0, *args)[0] for address in addresses]
+        if not (found := [each for each in found if family in (0, each[0])]):
+            raise socket.gaierror(socket.EAI_NONAME, "no address")
+        return found
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(connecting, "ADDRESSES", connecting.AddressBook())
+
+    def resolve(now: list[str]) -> None:
+        addresses[:] = now
+        connecting.ADDRESSES.drop(("broker", 9, socket.AF_UNSPEC))
+
+    return resolve
+
+
+@pytest.fixture
+def tried(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The addresses, in turn. Only that of `BROKER_V4` takes a connection; the others are silent
+    until their time is up, and take none of this test's."""
+    seen: list[str] = []
+
+    async def sock_connect(
+        _: object, net: Any, __: object, address: tuple[str, int], timeout_at: float
+    ) -> None:
+        seen.append(address[0])
+        if address[0] != BROKER_V4:
+            clock.append(timeout_at)
+            raise KafkaTimeoutError
+
+    clock = [0.0]
+    monkeypatch.setattr(KafkaNetSocket, "sock_connect", sock_connect)
+    monkeypatch.setattr(connecting, "time", SimpleNamespace(monotonic=lambda: max(clock)))
+    return seen
+
+
+def attempt(until: float, family: socket.AddressFamily = socket.AF_UNSPEC) -> BaseException | None:
+    """How one connection to the name ``broker`` fails."""
+    client = KafkaNetClient(bootstrap_servers="localhost:9")
+    net, sockets = client._manager._net, connecting.Sockets(client._manager, family)
+    try:
+        net.start()
+        opening = net.call_soon_with_future(
+            sockets.build_transport(SimpleNamespace(host="broker", port=9), until)
+        )
+        eventually(lambda: opening.is_done, bool)
+        failure: BaseException | None = opening.exception
+        return failure
+    finally:
+        client.close()
+        sockets.close()
+
+
+def test_a_silent_address_leaves_time_for_the_next_one(resolve: Resolve, tried: list[str]) -> None:
+    resolve(["127.0.0.2", BROKER_V4])
+    assert attempt(2.0) is None
+    assert tried == ["127.0.0.2", BROKER_V4]
+
+
+def test_an_attempt_goes_on_with_the_addresses_that_had_no_turn(
+    resolve: Resolve, tried: list[str]
+) -> None:
+    resolve(["127.0.0.2", "127.0.0.3", "127.0.0.4", BROKER_V4])
+    assert isinstance(attempt(2.0), KafkaConnectionError)
+    assert tried == ["127.0.0.2", "127.0.0.3"]
+    assert isinstance(attempt(2.5), KafkaConnectionError)
+    assert tried[2:] == ["127.0.0.4"]
+    assert attempt(4.5) is None
+    assert tried[3:] == [BROKER_V4]
+
+
+def test_what_has_failed_comes_last_however_the_name_is_answered(
+    resolve: Resolve, tried: list[str]
+) -> None:
+    resolve(["127.0.0.2", "127.0.0.3"])
+    assert isinstance(attempt(2.0), KafkaConnectionError)
+    resolve(["127.0.0.3", "127.0.0.5", "127.0.0.2", BROKER_V4])
+    assert isinstance(attempt(3.0), KafkaConnectionError)
+    resolve(["127.0.0.5", "127.0.0.3", "127.0.0.2", BROKER_V4])
+    assert attempt(9.0) is None
+    assert tried[2:] == ["127.0.0.5", BROKER_V4]
+
+
+@pytest.mark.parametrize(
+    ("family", "addresses"),
+    [
+        (socket.AF_UNSPEC, [BROKER_V6, BROKER_V4]),
+        (socket.AF_INET, [BROKER_V4]),
+        (socket.AF_INET6, [BROKER_V6]),
+    ],
+)
+def test_only_addresses_of_the_family_are_tried(
+    resolve: Resolve, tried: list[str], family: socket.AddressFamily, addresses: list[str]
+) -> None:
+    resolve([BROKER_V6, BROKER_V4])
+    attempt(4.0, family)
+    assert tried == addresses
+
+
+def test_an_address_that_connects_to_no_broker_has_failed_too(resolve: Resolve) -> None:
+    """As where a proxy stands before a broker that is gone."""
+    resolve(["127.0.0.2", "127.0.0.3"])
+    seen: list[str] = []
+    with peer(lambda made: seen.append(made.getsockname()[0]), "127.0.0.2") as address:
+        port = int(address.rpartition(":")[2])
+        with peer(lambda made: seen.append(made.getsockname()[0]), "127.0.0.3", port):
+            client = Client(translate({"bootstrap.servers": f"broker:{port}"}))
+            for _ in range(2):
+                with pytest.raises(KafkaUnavailable):
+                    client.run(NetworkClient.describe_cluster)
+            client.close()
+    assert "127.0.0.3" in seen
+
+
+def test_the_client_that_deletes_goes_on_to_the_next_address_in_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else a silent one has all the time that there is."""
+    assert 2 * admin.SETUP_MS < 1000 * METADATA_TIMEOUT_S <= admin.ADDRESSES_KEPT_MS
+    monkeypatch.setattr(admin, "SETUP_MS", 1_000)
+    seen: list[socket.socket] = []
+    with peer(seen.append) as address:
+        client = admin.new_client(translate({"bootstrap.servers": address}), None)
+        with pytest.raises(KafkaException):
+            client.list_topics(timeout=4.0)
+        assert len(seen) > 1
 
 
 def threads() -> int:

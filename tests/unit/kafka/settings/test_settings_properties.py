@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 import traceback
 from collections.abc import Mapping
@@ -186,6 +187,19 @@ def test_a_documented_exception_reaches_librdkafka_alone(name: str) -> None:
     assert settings.kafka_python.keys() == {"bootstrap_servers"}
 
 
+@pytest.mark.parametrize(
+    ("value", "family"),
+    [("any", socket.AF_UNSPEC), ("v4", socket.AF_INET), ("v6", socket.AF_INET6)],
+)
+def test_the_family_of_addresses_counts_for_both_clients(
+    value: str, family: socket.AddressFamily
+) -> None:
+    settings = translate(SERVERS | {"broker.address.family": value})
+    assert settings.confluent["broker.address.family"] == value
+    assert settings.address_family == family
+    AdminClient({**settings.confluent, "log_level": 0})
+
+
 def test_kafka_python_knows_every_name_of_the_table() -> None:
     assert {each.kafka_python for each in PROPERTIES.values()} <= set(
         KafkaAdminClient.DEFAULT_CONFIG
@@ -227,6 +241,7 @@ def test_a_misspelled_property_is_told_its_neighbour() -> None:
         ({"bootstrap.servers": "broker:port"}, "bootstrap.servers"),
         ({"bootstrap.servers": "broker-1:9092,,"}, "bootstrap.servers"),
         (SERVERS | {"client.dns.lookup": "some"}, "client.dns.lookup"),
+        (SERVERS | {"broker.address.family": "ipv4"}, "broker.address.family"),
         (SERVERS | {"socket.timeout.ms": "1s"}, "socket.timeout.ms"),
         (SERVERS | {"security.protocol": "TLS"}, "security.protocol"),
         (SERVERS | {"ssl.endpoint.identification.algorithm": ""}, "ssl.endpoint.identif"),
