@@ -128,6 +128,7 @@ def release(
             "dry_run": False,
             "http": {"port": port},
             "spark": SPARK,
+            "limits": {"worthwhile": None},
             "topics": [consumed(topic)],
         },
         "secrets": {"kafka": "cluster"},
@@ -209,6 +210,7 @@ def test_the_gates_to_production_open_in_the_running_pod(
         "schedule": {"interval": "1s"},
         "http": {"port": own_port},
         "spark": SPARK,
+        "limits": {"worthwhile": None},
         "topics": [consumed(topic)],
     }
     release = Release({"config": config}, {}, tmp_path)
@@ -278,6 +280,7 @@ def test_with_a_login_and_tls_the_probes_pass_all_the_same(
                     "basic_auth": {"prometheus": "${file:secrets/http/prometheus.bcrypt}"},
                 },
                 "spark": SPARK,
+                "limits": {"worthwhile": None},
                 "topics": [consumed(topic)],
             },
             "secrets": {"tls": "certificate", "http": "login"},

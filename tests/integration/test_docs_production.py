@@ -35,6 +35,9 @@ SIGHUP."""
 
 TWO_WEEKS_HAVE_PASSED = {"--min-observed 13d": "--min-observed 0s"}
 
+OFTEN = "schedule: {interval: 1s}\nhistory: {interval: 1s}\n"
+"""A past has some time in it soon."""
+
 GATE_4 = "retentiond simulate --since 14d --min-observed 13d --exit-code"
 
 
@@ -94,17 +97,21 @@ def test_every_gate_opens_as_the_page_says(driver: RealDriver, tmp_path: Path) -
             raise AssertionError(f"the page has no {command}")
 
     until(FIRST_OF_DRY_RUN)
-    with (walk.folder / "retentiond.yaml").open("a") as file:
-        file.write(f"http: {{port: {walk.port}}}\n")
+    written = walk.folder / "retentiond.yaml"
+    # A past of seconds says nothing of a retention of hours.
+    at_once = written.read_text().replace("commitoffset.hours: 24", "commitoffset.hours: 0")
+    in_use = f"{at_once}http: {{port: {walk.port}}}\n"
+    written.write_text(f"{in_use}{OFTEN}")
     with walk.daemon() as daemon:
-        daemon.await_events("retentiond.cycle")
+        daemon.await_events("retentiond.cycle", 4)
         walk.take(way[way.index(Step(FIRST_OF_DRY_RUN, ("ready…",)))])
-        shut = Step(f"{GATE_4}; echo $?", ("…", "not judged: …", "…", "3"))
+        shut = Step(f"{GATE_4}; echo $?", ("…", "observed too short: …", "…", "3"))
         take(shut, shut.command, walk.folder)
         until(END_OF_DRY_RUN)
         assert list(read_deletions(walk.state_dir)) == []
         daemon.signal(signal.SIGTERM)
         assert daemon.wait(30) == 0
+    written.write_text(in_use)
     walk.take(Step(END_OF_DRY_RUN, ()))
 
     until(FIRST_OF_LIMITS)

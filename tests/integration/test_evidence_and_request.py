@@ -17,6 +17,7 @@ import pytest
 from devkit.embedded import EmbeddedKafka
 from devkit.forwarder import Forwarder
 from retentiond.errors import OtherCluster, StateError
+from retentiond.formatting import DAY_MS
 from retentiond.gather.groups import STANDSTILL_S
 from retentiond.kafka.cluster import KafkaCluster
 from retentiond.kafka.interface import LOOK_TO_REQUEST
@@ -360,13 +361,16 @@ def test_a_daemon_whose_audit_log_is_removed_deletes_nothing_more_and_says_why(
 def test_delete_records_says_that_two_clusters_answer(
     clusters: Clusters, topic_name: str, tmp_path: Path
 ) -> None:
-    clusters.make(topic_name)
+    """On ``a`` the records are old, on ``b`` they are new: whichever is asked, those stay."""
+    for driver, age_ms in ((clusters.a, DAY_MS), (clusters.b, 0)):
+        driver.create_topic(topic_name)
+        driver.produce(topic_name, [driver.now_ms - age_ms] * 10)
     servers = ",".join(driver.broker.internal_servers for driver in (clusters.a, clusters.b))
     before = [log_start(driver.broker, topic_name) for driver in (clusters.a, clusters.b)]
     for _ in range(3):
         done = run_here(
             *("delete-records", "--bootstrap-server", servers, "--state-dir", tmp_path / "state"),
-            *("--to-datetime", "2100-01-01", "--topic", topic_name, "--yes"),
+            *("--older-than", "1h", "--topic", topic_name, "--yes"),
             cwd=tmp_path,
         )
         assert done.code in (0, 1), done.err

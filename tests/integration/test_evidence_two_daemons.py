@@ -53,6 +53,7 @@ def test_what_another_one_has_just_deleted_is_not_deleted_again(
     assert log_start(driver.broker, topic) == 7
 
 
+@pytest.mark.unwitnessed("two daemons' clients can't be told apart, and wait for each other")
 def test_two_that_ask_for_the_same_at_the_same_time_are_both_right(
     driver: RealDriver, tmp_path: Path, topic: str
 ) -> None:

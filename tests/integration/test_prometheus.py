@@ -49,8 +49,12 @@ def topics(driver: RealDriver) -> None:
         ("kept", 2, None),
     ):
         retention_ms = -1 if retention_h is None else int(retention_h * HOUR_MS)
-        driver.create_topic(topic, 1, {"retention.ms": str(retention_ms)})
+        # A record of now after an older one begins a segment.
+        segments = {"segment.ms": "60000"} if topic == "lost" else {}
+        driver.create_topic(topic, 1, {"retention.ms": str(retention_ms), **segments})
         driver.produce(topic, [int(driver.now_ms - age_h * HOUR_MS)] * 10)
+        if segments:  # where a log is empty, nothing is unread
+            driver.produce(topic, [driver.now_ms])
     for_ever = {"retention.ms": "-1"}
     driver.filled_topic("tiered", config={"remote.storage.enable": "true", **for_ever})
     driver.filled_topic("left", {"leaver": 1}, config=for_ever)
