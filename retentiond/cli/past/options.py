@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from retentiond.history.ask.past import AskedCluster, Past
     from retentiond.history.ask.question import PolicyFor, TopicQuestion
     from retentiond.history.ask.rows import Tasks
+    from retentiond.history.ask.simulate import SimulatedTopic
     from retentiond.history.table import HistoryTable
 
 T = TypeVar("T")
@@ -254,6 +255,20 @@ def say_past(printer: Printer, past: Past) -> None:
         )
     if len(timeline.gaps) > MOST_SHOWN:
         printer.say(f"and {say_many(len(timeline.gaps) - MOST_SHOWN, 'gap')} more")
+
+
+def say_kept_longer(printer: Printer, topics: Iterable[SimulatedTopic]) -> None:
+    """Why the simulated bytes of some topics are above those that were there."""
+    longer = sum(
+        (topic.simulated_mean_bytes or 0) > topic.mean_bytes
+        for topic in topics
+        if topic.mean_bytes is not None
+    )
+    if longer:
+        printer.say(
+            f"SIMULATED MEAN is above MEAN on {say_many(longer, 'topic')}: retentiond deleted "
+            "records there in that time which the tried retention would have kept longer."
+        )
 
 
 def say_bytes_if_known(count: int | None) -> str:

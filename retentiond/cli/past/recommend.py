@@ -32,6 +32,7 @@ from retentiond.cli.past.options import (
     past_document,
     period,
     say_bytes_if_known,
+    say_kept_longer,
     say_past,
     say_retention,
 )
@@ -133,6 +134,7 @@ def show(past: Past, found: Sequence[Recommendation], safety: float, output: Out
         return
     printer = Printer()
     printer.table(COLUMNS, found, lambda each: "yellow" if each.is_short else "")
+    say_kept_longer(printer, (each.simulated for each in found))
     say_past(printer, past)
     short = [each for each in found if each.is_short]
     if short:

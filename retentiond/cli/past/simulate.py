@@ -33,6 +33,7 @@ from retentiond.cli.past.options import (
     period,
     refuse_unseen,
     say_bytes_if_known,
+    say_kept_longer,
     say_past,
     say_retention,
 )
@@ -239,6 +240,7 @@ def show(simulation: Simulation, output: Output, doubts: Doubts = NO_DOUBTS) -> 
         return
     printer = Printer()
     printer.table(COLUMNS, simulation.topics, lambda each: "red" if each.missed else "")
+    say_kept_longer(printer, simulation.topics)
     say_past(printer, simulation.past)
     _say_missed(printer, simulation.total.missed)
     _say_doubts(printer, doubts)

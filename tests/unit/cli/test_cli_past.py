@@ -12,7 +12,8 @@ from typing import Any
 import psutil
 import pytest
 
-from retentiond.cli.past.options import period, say_retention
+from retentiond.cli.output.printing import Printer
+from retentiond.cli.past.options import period, say_kept_longer, say_retention
 from retentiond.cli.past.recommend import _because, write
 from retentiond.config import ExternalReader, TopicPolicy, load
 from retentiond.errors import UsageError
@@ -375,6 +376,16 @@ def test_where_nothing_was_seen_twice_nothing_is_recommended(
     assert (done.code, done.out) == (2, "")
     assert "no enabled topic was seen in two entries" in done.err
     assert not file.exists()
+
+
+@pytest.mark.parametrize(
+    ("mean", "simulated", "is_said"), [(9, 10, True), (9, 9, False), (None, 10, False)]
+)
+def test_a_simulated_mean_above_the_mean_is_explained(
+    mean: int | None, simulated: int, is_said: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    say_kept_longer(Printer(), [SimulatedTopic("orders", 1, mean, mean, simulated, 10, 0, ())])
+    assert ("above MEAN on 1 topic: retentiond deleted" in capsys.readouterr().out) is is_said
 
 
 def test_simulate_says_that_it_leaves_disk_pressure_out(
