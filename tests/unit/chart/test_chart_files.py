@@ -147,8 +147,11 @@ def test_the_jobs_beside_a_release_are_ones_that_kubernetes_and_retentiond_know(
     group.get_command(None, command).make_context(command, list(arguments))
 
 
-def test_the_values_in_the_document_are_right(tmp_path: Path) -> None:
-    blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs/kubernetes.md").read_text(), re.DOTALL)
+def test_the_values_in_the_documents_are_right(tmp_path: Path) -> None:
+    """Those of teams are in the page about teams."""
+    _, _, of_teams = (ROOT / "docs/gitops.md").read_text().partition("\n## In Kubernetes\n")
+    text = (ROOT / "docs/kubernetes.md").read_text() + of_teams
+    blocks = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
     complete = yaml.safe_load(blocks[0])
     assert len(blocks) == 5
     for block in blocks:
