@@ -12,7 +12,6 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
 from retentiond.config.config import Config
@@ -20,6 +19,7 @@ from retentiond.config.document import MOST_VALUES, CheckProperties, Outside, Sc
 from retentiond.config.external_reader import ExternalReader
 from retentiond.config.fences import Fence, PlacedFence
 from retentiond.config.files import ConfigFiles, find
+from retentiond.config.named_queries import named_queries
 from retentiond.config.no_policy import UnreadableFile
 from retentiond.config.parsing import parsed, read_text
 from retentiond.config.policy import work_out_policies
@@ -211,20 +211,11 @@ def _owner(text: str) -> str:
     return ""
 
 
-def _queries(path: Path, files: ConfigFiles) -> Iterator[ExternalReader]:
-    """The Spark queries that a bad file names, as far as its text can be read."""
+def _queries(path: Path, files: ConfigFiles) -> list[ExternalReader]:
+    """The Spark queries that a bad file names; none where its text can't be read."""
     with suppress(ConfigError):
-        tree = read_document(read_text(path, "policies", files, MOST_BYTES), MOST_VALUES)
-        below = [tree]
-        while below:
-            match below.pop():
-                case {"spark_checkpoint": _} as reader:
-                    with suppress(ValidationError, PydanticCustomError):
-                        yield ExternalReader.model_validate(reader)
-                case dict() as section:
-                    below += section.values()
-                case list() as sections:
-                    below += sections
+        return [*named_queries(read_text(path, "policies", files, MOST_BYTES))]
+    return []
 
 
 def check_readers(sections: Iterable[TopicRules], outside: Outside) -> None:

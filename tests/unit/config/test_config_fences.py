@@ -9,7 +9,7 @@ import pytest
 from retentiond.config import Config, PolicyConflict, PolicyUnreadable, TopicPolicy, load
 from retentiond.config.no_policy import UnreadableFile
 from retentiond.errors import ConfigError
-from retentiond.formatting import HOUR_MS
+from retentiond.formatting import DAY_MS, HOUR_MS
 from tests.unit.config.files import policy_of, written
 
 ON = "retention.commitoffset.enable: true"
@@ -272,7 +272,21 @@ NAMES_LAKE = f"topics: [{{name: pay.a, {ON}, {HOURS}: 1, groups: {{external: [{L
         f"{NAMES_LAKE}\nelse: 1",
         f"defaults: {{groups: {{external: [{LAKE}]}}}}\ntopics: [{{name: pay.a, min: x}}]",
         NAMES_LAKE.replace(LAKE, f"{LAKE}, {{name: etl, spark_checkpoint: 7}}, {{name: x}}"),
+        # a mistake in the reader itself
+        *(
+            NAMES_LAKE.replace(LAKE, f"{LAKE[:-1]}, {mistake}}}")
+            for mistake in ("max_age: soon", "max_age: 1", "colour: 1", "offsets: /at", "paths: [")
+        ),
+        # what YAML allows and a policy file doesn't
+        f"{NAMES_LAKE}\nowner: again",
+        f"{NAMES_LAKE}\n---\n{{}}",
+        NAMES_LAKE.replace("/lake", "&place /lake"),
+        NAMES_LAKE.replace(LAKE, f"&reader {LAKE}"),
+        NAMES_LAKE.replace("/lake", "!!str /lake"),
+        f"defaults: {{x: &place /lake}}\n{NAMES_LAKE.replace('/lake', '*place')}",
+        f"{NAMES_LAKE}\nmore: {'[' * 100_000}",
     ],
+    ids=range(16),
 )
 def test_the_queries_of_a_bad_fenced_file_are_still_read(pay: str, tmp_path: Path) -> None:
     """At a first start, too: their checkpoints name topics of other teams."""
@@ -289,6 +303,13 @@ def test_the_queries_of_a_file_in_force_are_read_when_it_becomes_unreadable(tmp_
     assert not held.readers
     assert held.spark_queries == config.spark_queries
     assert held.holding([gone]).spark_queries == config.spark_queries
+
+
+def test_no_position_of_a_bad_file_s_query_is_too_old(tmp_path: Path) -> None:
+    """Its max_age may be what is wrong, and an old position only bounds more."""
+    bad = NAMES_LAKE.replace(LAKE, f"{LAKE[:-1]}, max_age: 30 days}}")
+    (query,) = config_of(tmp_path, FENCED, pay=bad).spark_queries
+    assert query.max_age_ms > 1_000 * 365 * DAY_MS
 
 
 def test_a_bad_file_s_query_takes_no_name_of_another_reader(tmp_path: Path) -> None:
