@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,6 +15,7 @@ from retentiond.cli.options import (
     ConfigPath,
     ConsumedRetention,
     Debug,
+    Fresh,
     Output,
     OutputFormat,
     client_settings,
@@ -24,7 +25,7 @@ from retentiond.cli.options import (
     refuse_without,
     set_up,
 )
-from retentiond.cli.output.printing import Printer, print_json
+from retentiond.cli.output.printing import Printer
 from retentiond.errors import UsageError
 
 if TYPE_CHECKING:
@@ -46,9 +47,13 @@ def explain(  # noqa: PLR0917 - typer hands each option over by its name
     consumed_retention: ConsumedRetention = None,
     command_config: CommandConfig = None,
     output: OutputFormat = Output.TABLE,
+    fresh: Fresh = False,
     debug: Debug = False,
 ) -> None:
     """Explain why records are deleted or kept, which group binds, and what to do; delete nothing.
+
+    If a daemon of this user runs with the same configuration, it answers at once, as of its last
+    cycle, and the answer says how old it is. Otherwise, and with --fresh, the cluster is read.
 
     Example: retentiond explain orders.enriched
 
@@ -59,7 +64,8 @@ def explain(  # noqa: PLR0917 - typer hands each option over by its name
         raise UsageError(
             f"{place!a} is neither TOPIC nor TOPIC:PARTITION, as in orders or orders:3"
         )
-    from retentiond.state.audit_records import last_requests
+    from retentiond.cli.output.beside_daemon import answered
+    from retentiond.cli.output.explain import show, with_state
     from retentiond.state.state import StoredState, read_stored_state
 
     settings, path = None, set_up(context, config, debug, bootstrap_server)
@@ -68,7 +74,7 @@ def explain(  # noqa: PLR0917 - typer hands each option over by its name
 
         retention_ms = consumed_retention_ms(consumed_retention)
         settings = client_settings(bootstrap_server, command_config)
-        loaded, stored = first_look(settings, [re.escape(topic)], retention_ms), StoredState()
+        loaded = first_look(settings, [re.escape(topic)], retention_ms)
         not_enabled = f"topic {topic} is Kafka's own, and never touched; name one that is not"
     else:
         refuse_without(
@@ -76,7 +82,6 @@ def explain(  # noqa: PLR0917 - typer hands each option over by its name
             {"--consumed-retention": consumed_retention, "--command-config": command_config},
         )
         loaded = load(path)
-        stored = read_stored_state(loaded.state_dir)
         not_enabled = (
             f"{path} does not enable topic {topic}, so nothing is deleted from it; give it an "
             "entry under topics with retention.commitoffset.enable: true"
@@ -84,38 +89,16 @@ def explain(  # noqa: PLR0917 - typer hands each option over by its name
     if loaded.policy_for(topic) is None:
         raise UsageError(not_enabled)
     partition = int(number) if colon else None
+    if bootstrap_server is None and not fresh:
+        about = {"topic": topic, "partition": number, "output": output.value}
+        if (answer := answered(loaded, "explain", about, Printer())) is not None:
+            sys.stdout.write(answer)
+            return
+    stored = StoredState() if settings else read_stored_state(loaded.state_dir)
     report, explained = _explained(topic, partition, loaded, stored, settings=settings)
     if bootstrap_server is None:
-        last = last_requests(loaded.state_dir, topic, partition)
-        explained = replace(explained, last_requests=last, required=_required(loaded, explained))
-    from retentiond.cli.output.explain import show_partition, show_topic
-    from retentiond.tell.explanation import explanation_document, topic_document
-    from retentiond.tell.report import evidence_document
-
-    if output is Output.JSON:
-        answer = (
-            topic_document(explained)
-            if partition is None
-            else explanation_document(explained, explained.partitions[0])
-        )
-        print_json({**evidence_document(report), **answer})
-    else:
-        show = show_topic if partition is None else show_partition
-        show(Printer(), report, explained)
-
-
-def _required(config: Config, explained: TopicExplanation) -> dict[str, str]:
-    """By group that binds, which files require it."""
-    from retentiond.model import GroupKind
-
-    said = {
-        row.binding_group: config.said_of_required(
-            row.binding_group, [row.topic], is_external=row.binding_kind is GroupKind.EXTERNAL
-        )
-        for row in (each.row for each in explained.partitions)
-        if row.binding_group is not None
-    }
-    return {group: sentence for group, sentence in said.items() if sentence is not None}
+        explained = with_state(explained, loaded, partition)
+    show(Printer(), report, explained, output, is_whole=partition is None)
 
 
 def _explained(

@@ -48,6 +48,9 @@ ConfigPath = Annotated[
 
 Debug = Annotated[bool, typer.Option("--debug", help="Log more, and show tracebacks.")]
 
+Fresh = Annotated[
+    bool, typer.Option("--fresh", help="Read the cluster anew, also where a daemon could answer.")
+]
 
 Confirmed = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 

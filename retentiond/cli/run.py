@@ -61,6 +61,7 @@ def run(
 
 def run_daemon(path: Path) -> None:
     """Returns when it was told to end."""
+    from retentiond.cli.output.beside_daemon import ANSWERS
     from retentiond.config.files import ConfigFiles
     from retentiond.daemon.daemon import Daemon
     from retentiond.state.state import open_state
@@ -77,6 +78,7 @@ def run_daemon(path: Path) -> None:
             lambda make, readers: _read(path, make, readers),
             state,
             files=files,
+            answers=ANSWERS,
             signals=signals,
         )
         ended = daemon.run()

@@ -44,6 +44,7 @@ from retentiond.state.operator_actions import read_pause
 from retentiond.state.state import State
 from retentiond.state.state_dir import usable_bytes
 from retentiond.tell import logs
+from retentiond.tell.last_cycle import Answering, Answers
 from retentiond.tell.logs import Causes, log_report, log_settled, sentence_of
 from retentiond.tell.metrics.registry import Exposition, Metrics
 from retentiond.tell.page.routes import status_page
@@ -90,13 +91,15 @@ class Daemon:
         state: State,
         *,
         files: ConfigFiles | None = None,
+        answers: Answers | None = None,
         make_engine: Callable[[Config, Stop, Observer], Engine] = Engine,
         make_scheduler: Callable[[], Any] = background_scheduler,
         date: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
         signals: queue.SimpleQueue[int] | None = None,
     ) -> None:
-        """``files``: those of ``config``. ``signals``: those that came before."""
+        """``files``: those of ``config``. ``answers``: to commands that ask over the socket in
+        ``state_dir``; without any there is none. ``signals``: those that came before."""
         self._read = read
         self._reload = Reload(
             self._read_again,
@@ -151,8 +154,10 @@ class Daemon:
         self._exposition = Exposition(registry)
         self._history = HistoryKeeper(config, self._tell_of_history)
         page = status_page(self._status, now_ms, config.state_dir, self._history)
-        app = application(self._status, self._exposition, page)
-        self._server = serve(app, config.http, self._status.stuck)
+        self._server = serve(
+            application(self._status, self._exposition, page), config.http, self._status.stuck
+        )
+        self._answering = Answering(self._status, config.state_dir, answers or {})
         self._status.history_problem = lambda: self._history.problem
         self._engine = self._made(config)
         self._scheduler = make_scheduler()
@@ -162,6 +167,7 @@ class Daemon:
         for handled in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(handled, lambda number, _frame: self._signals.put(number))
         self._server.start()
+        self._answering.start()
         self._engine.warm_up()
         config = self._engine.config
         self._schedule(config)
@@ -292,6 +298,7 @@ class Daemon:
             return False
         self._history.see(finished)
         self._finished(report)
+        self._answering.see(self._engine.config, report, finished.snapshot)
         return True
 
     def _finished(self, report: CycleReport) -> None:
@@ -481,6 +488,7 @@ class Daemon:
         self._stop.set()
         self._scheduler.shutdown(wait=False)
         self._server.stop()
+        self._answering.stop()
         finished = self._idle.wait(READING_CYCLE_END_S) or (
             # One that doesn't by now never will: it looks at the stop before every request.
             self._engine.is_deleting()

@@ -40,6 +40,12 @@ def recall(state_dir: Path) -> Remembered:
         return Remembered(lost=f"the remembered groups in {path} can't be read ({error})")
 
 
+def recall_topic(state_dir: Path, topic: str) -> Remembered:
+    """The readers of one topic; none if they can't be read."""
+    readers = _look_up(state_dir, lambda connection: read_topic(connection, topic))
+    return NOTHING if readers is None else Remembered(readers=readers)
+
+
 def check_version_in(state_dir: Path) -> None:
     """Raises `StateError` if the memory is of another version. A damaged one is a loss: `recall`
     tells it."""

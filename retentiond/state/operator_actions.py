@@ -141,3 +141,13 @@ def count_actions(state_dir: Path) -> int:
     """Raises `StateError` as `actions_in` does."""
     with opened_for_reading(state_dir) as connection:
         return int(connection.execute("SELECT count(*) FROM actions").fetchone()[0])
+
+
+def has_acted_since(state_dir: Path, at_ms: int) -> bool:
+    """Whether an operator may have done something since then, which is so where nobody can tell."""
+    try:
+        with opened_for_reading(state_dir) as connection:
+            query = "SELECT 1 FROM actions WHERE at_ms >= ? LIMIT 1"
+            return connection.execute(query, (at_ms,)).fetchone() is not None
+    except StateError:
+        return True

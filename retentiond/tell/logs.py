@@ -223,6 +223,10 @@ NO_DESCRIPTORS = "retentiond.no_descriptors"
 """The port can't accept connections, because the process or the host has no descriptor left: the
 error. Logged once, until the port accepts one again."""
 
+NO_SOCKET = "retentiond.no_socket"
+"""There is no socket in state_dir, because its file system has none: the error. `explain` and
+`groups` then read the cluster themselves. Logged once, at the start."""
+
 LINES_DROPPED = "retentiond.log_lines_dropped"
 """Log lines are written again: how many were dropped while the reader stood still or the disk was
 full."""

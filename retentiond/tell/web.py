@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 import threading
 import time
@@ -199,10 +200,11 @@ class Server:
     """Serves an application on a thread of its own."""
 
     def __init__(
-        self, app: ASGIApp, host: str, port: int, tls: ssl.SSLContext | None = None
+        self, app: ASGIApp, listener: socket.socket, tls: ssl.SSLContext | None = None
     ) -> None:
-        self._socket = bind(host, port)
-        self.port: int = self._socket.getsockname()[1]
+        self._socket = listener
+        is_local = listener.family == socket.AF_UNIX
+        self.port: int | None = None if is_local else listener.getsockname()[1]
         config = uvicorn.Config(
             app,
             log_config=None,
@@ -236,4 +238,5 @@ def serve(app: Starlette, http: Http, is_stuck: Callable[[], object] = lambda: N
     """
     guarded = BasicAuth(app, http.basic_auth, is_stuck) if http.basic_auth else app
     certificate = Certificate(http.tls.certificate, http.tls.key) if http.tls else None
-    return Server(guarded, http.host, http.port, certificate.context if certificate else None)
+    listener = bind(http.host, http.port)
+    return Server(guarded, listener, certificate.context if certificate else None)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
 
+from retentiond.cli.options import Output
 from retentiond.cli.output.plan import STYLES, say_problems
-from retentiond.cli.output.printing import FIGURE, NAME, TEXT, WORD, Column, Printer
+from retentiond.cli.output.printing import FIGURE, NAME, TEXT, WORD, Column, Printer, print_json
+from retentiond.config import Config
 from retentiond.formatting import (
     say_about,
     say_amount,
@@ -20,19 +25,22 @@ from retentiond.formatting import (
     say_ranges,
     shell_argument,
 )
-from retentiond.model import Verdict
+from retentiond.model import GroupKind, Outcome, Verdict
+from retentiond.state.audit_records import last_requests
 from retentiond.tell.explained_evidence import COMMITTED
 from retentiond.tell.explanation import (
     TIERED,
     Explanation,
     TopicExplanation,
+    explanation_document,
     say_last_requests,
+    topic_document,
 )
 from retentiond.tell.figures.answers import SimilarPartitions, TopicAnswer, caveats, say_trials
 from retentiond.tell.figures.group_answers import GroupAnswer
 from retentiond.tell.figures.kept_records import KEPT_BY_AGE, KeptRecords
 from retentiond.tell.reasons import UNSEEN_READERS_NOTE, short
-from retentiond.tell.report import CycleReport
+from retentiond.tell.report import CycleReport, evidence_document, outcome_document
 
 WHO: tuple[Column[GroupAnswer], ...] = (
     Column("GROUP", NAME, lambda group: say_name(group.group_id)),
@@ -45,6 +53,74 @@ MOST_BINDING = 5
 
 MOST_EXCLUDED = 5
 """Groups that a line names."""
+
+
+def with_state(
+    explained: TopicExplanation, config: Config, partition: int | None
+) -> TopicExplanation:
+    """With what ``state_dir`` and the policies say beside the plan."""
+    by_group = {
+        row.binding_group: config.said_of_required(
+            row.binding_group, [row.topic], is_external=row.binding_kind is GroupKind.EXTERNAL
+        )
+        for row in (explanation.row for explanation in explained.partitions)
+        if row.binding_group is not None
+    }
+    return replace(
+        explained,
+        last_requests=last_requests(config.state_dir, explained.answer.topic, partition),
+        required={group: said for group, said in by_group.items() if said is not None},
+    )
+
+
+def show(
+    printer: Printer,
+    report: CycleReport,
+    explained: TopicExplanation,
+    output: Output,
+    *,
+    is_whole: bool,
+    age_ms: int | None = None,
+) -> None:
+    """``is_whole``: the topic, not a single partition. ``age_ms``: of a daemon's last cycle; None:
+    the cluster was read for this."""
+    if output is Output.JSON:
+        print_json(_document(report, explained, age_ms, is_whole), printer.console.file)
+        return
+    if age_ms is not None:
+        printer.say(_say_seen(age_ms, explained.answer))
+        printer.say("")
+    (show_topic if is_whole else show_partition)(printer, report, explained)
+
+
+def _document(
+    report: CycleReport, explained: TopicExplanation, age_ms: int | None, is_whole: bool
+) -> dict[str, Any]:
+    by = "reading" if age_ms is None else "daemon"
+    seen = {**evidence_document(report), "answered_by": by, "age_ms": age_ms or 0}
+    partitions = [
+        explanation_document(explained, partition)
+        | ({} if age_ms is None else outcome_document(partition.answer.outcome))
+        for partition in explained.partitions
+    ]
+    if is_whole:
+        return {**seen, **topic_document(explained), "partitions": partitions}
+    return {**seen, **partitions[0]}
+
+
+def _say_seen(age_ms: int, answer: TopicAnswer) -> str:
+    """Such as: As the daemon saw it 42 seconds ago, before its requests (2 deleted, 1 failed)."""
+    became = Counter(
+        partition.outcome.outcome.value
+        for partition in answer.partitions
+        if partition.outcome and partition.outcome.outcome is not Outcome.NOT_ATTEMPTED
+    )
+    counts = ", ".join(f"{count} {outcome}" for outcome, count in became.items())
+    before = f", before its requests ({counts})" if counts else ""
+    return (
+        f"As the daemon saw it {say_about(age_ms)} ago{before}. --fresh reads anew, and also looks "
+        "for records that are dated in the future."
+    )
 
 
 def show_partition(printer: Printer, report: CycleReport, explained: TopicExplanation) -> None:

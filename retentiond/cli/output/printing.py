@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from textwrap import indent
-from typing import Any, Generic, TextIO, TypeVar
+from typing import IO, Any, Generic, NamedTuple, TextIO, TypeVar
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -69,19 +69,34 @@ def columns_of(row: type[T], table: str) -> tuple[Column[T], ...]:
     )
 
 
+class Look(NamedTuple):
+    """How a terminal shows a text: characters a line, and the name of its colours; empty: none."""
+
+    width: int
+    colors: str
+
+
 class Printer:
     """Prints for people. Group ids may hold brackets, colons and worse: they are shown as they are.
     Only a terminal has a width, unless $COLUMNS says otherwise: in a pipe or a file is room for
     all."""
 
-    def __init__(self, to: TextIO | None = None) -> None:
-        """``to``: instead of stdout, for which the text is meant all the same."""
+    def __init__(self, to: TextIO | None = None, look: Look | None = None) -> None:
+        """``to``: instead of stdout, for which the text is meant all the same. ``look``: that of
+        another process's stdout."""
+        if look is not None:
+            self.console = _console(to, look)
+            return
         self.console = _console()
         if not self.console.is_terminal and not os.environ.get("COLUMNS", "").isdigit():
             self.console.width = ANY_WIDTH
         if to is not None:
             width, self.console = self.console.width, _console(to)
             self.console.width = width
+
+    @property
+    def look(self) -> Look:
+        return Look(self.console.width, self.console.color_system or "")
 
     def say(self, sentence: str) -> None:
         """Wrapped between its words where a terminal ends; a pipe gets it whole. A name in it can't
@@ -125,8 +140,12 @@ class Printer:
                 self.console.file.write(part)
 
 
-def _console(to: TextIO | None = None) -> Console:
-    return Console(file=to, markup=False, emoji=False, highlight=False)
+def _console(to: TextIO | None = None, look: Look | None = None) -> Console:
+    terminal: dict[str, Any] = {}
+    if look is not None:
+        terminal["width"], terminal["color_system"] = look.width, look.colors or None
+        terminal["force_terminal"] = bool(look.colors)
+    return Console(file=to, markup=False, emoji=False, highlight=False, **terminal)
 
 
 def next_cycle(dry_run: bool) -> str:
@@ -139,9 +158,10 @@ def next_cycle(dry_run: bool) -> str:
     return "The next cycle deletes again."
 
 
-def print_json(document: object) -> None:
-    json.dump(document, sys.stdout, indent=2)
-    sys.stdout.write("\n")
+def print_json(document: object, to: IO[str] | None = None) -> None:
+    to = to or sys.stdout
+    json.dump(document, to, indent=2)
+    to.write("\n")
 
 
 def told(fields: Mapping[str, Any]) -> dict[str, Any]:

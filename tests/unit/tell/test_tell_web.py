@@ -18,6 +18,7 @@ from retentiond.errors import ConfigError
 from retentiond.model import Outcome
 from retentiond.tell import port
 from retentiond.tell.metrics.registry import Exposition, Metrics
+from retentiond.tell.port import bind
 from retentiond.tell.report import CycleReport
 from retentiond.tell.web import DaemonStatus, Server, application
 from tests.support.builders.page_visitor import INTERVAL_MS, Visitor
@@ -169,7 +170,8 @@ def test_an_unknown_path_is_not_found(site: Visitor) -> None:
 
 @contextmanager
 def serving(host: str) -> Iterator[Server]:
-    made = Server(application(DaemonStatus(INTERVAL_MS), Exposition(CollectorRegistry())), host, 0)
+    app = application(DaemonStatus(INTERVAL_MS), Exposition(CollectorRegistry()))
+    made = Server(app, bind(host, 0))
     made.start()
     try:
         yield made
@@ -234,9 +236,8 @@ def test_a_connection_that_asks_nothing_is_closed(
 def test_a_port_in_use_is_an_error_of_the_configuration() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
-        app = application(DaemonStatus(INTERVAL_MS), Exposition(CollectorRegistry()))
         with pytest.raises(ConfigError) as caught:
-            Server(app, "127.0.0.1", port)
+            bind("127.0.0.1", port)
     assert str(caught.value) == (
         f"http.port: 127.0.0.1:{port} can't be listened on (Address already in use); "
         "choose another port"
