@@ -6,10 +6,10 @@ them by position, because Spark is several times faster on integers than on name
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -147,8 +147,13 @@ class GroupReading:
         return GroupCondition.LIVE if self.is_live else GroupCondition.EMPTY
 
     @property
+    def is_listed(self) -> bool:
+        """Whether the reading shows it; the others are only remembered, or named by a policy."""
+        return self.state not in (VANISHED, ABSENT)
+
+    @property
     def is_live(self) -> bool:
-        return self.state not in ("Empty", "Dead", VANISHED, ABSENT)
+        return self.is_listed and self.state not in ("Empty", "Dead")
 
 
 def namesake_id(name: str, *, is_external: bool, taken: Container[str] = ()) -> str:
@@ -261,11 +266,34 @@ def rows_among(asked: Integers, keys: Integers) -> Integers:
     return np.where(is_found, np.append(order, NOWHERE)[at], NOWHERE)
 
 
+def values_at(values: Any, rows: Integers, otherwise: Any) -> Any:
+    """The values in those rows of a column; ``otherwise`` where a row is `NOWHERE`."""
+    if not len(values):
+        return np.full(len(rows), otherwise, values.dtype)
+    found = values[rows]
+    found[rows == NOWHERE] = otherwise
+    return found
+
+
 def keys_of_commits(commits: pa.Table, partitions: int) -> Integers:
     """The group and partition of each commit as one number. ``partitions``: how many there are."""
     keys: Integers = commits["group_id"].to_numpy().astype(np.int64) * partitions
     keys += commits["partition_id"].to_numpy()
     return keys
+
+
+def pairs_of(snapshot: Snapshot, commits: pa.Table) -> Integers:
+    """The group and topic of each commit as one number: the group's position times the number of
+    topics, plus the topic's position."""
+    pairs: Integers = commits["group_id"].to_numpy().astype(np.int64) * len(snapshot.topics)
+    pairs += topics_of(snapshot)[commits["partition_id"].to_numpy()]
+    return pairs
+
+
+def numbered(snapshot: Snapshot, pairs: Iterable[GroupTopic]) -> Integers:
+    """These pairs, each as one number (`pairs_of`)."""
+    count = len(snapshot.topics)
+    return np.array([group * count + topic for group, topic in pairs], np.int64)
 
 
 def commit_table(**columns: pa.Array) -> pa.Table:

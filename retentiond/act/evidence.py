@@ -59,7 +59,7 @@ class Evidence:
         self.listed = {
             group.group_id
             for group in snapshot.groups
-            if group.state not in (ABSENT, VANISHED) and group.kind is not GroupKind.EXTERNAL
+            if group.is_listed and group.kind is not GroupKind.EXTERNAL
         }
         self.vanished = {group.group_id for group in snapshot.groups if group.state == VANISHED}
         self.unreadable = {

@@ -16,14 +16,14 @@ from retentiond.memory.readers import Readers, flags, joined_keys
 from retentiond.memory.remembered import (
     KnownTopic,
     Remembered,
+    Rows,
     are_forgotten,
     gone_ms,
     gone_topics,
-    group_and_topic,
     known_topics,
 )
-from retentiond.memory.seen import Rows, by_topic, failed, listed, seen
-from retentiond.snapshot import NOWHERE, Flags, Snapshot, current, where
+from retentiond.memory.seen import failed, listed, seen
+from retentiond.snapshot import NOWHERE, Flags, Snapshot, current, pairs_of, rows_among, where
 
 DROP_AFTER_MS = DAY_MS
 """For how long a topic must have been observed to be gone before all memory of it is dropped. If
@@ -119,14 +119,14 @@ def changes(
     rows = Rows.of(readers, snapshot)
     now = seen(snapshot, readers, rows)
     topics = known_topics(snapshot, before, settle_cycles)
-    is_void = by_topic(snapshot, [topic.recreated for topic in snapshot.topics])[rows.topics]
+    is_void = rows.of_topics(topic.recreated for topic in snapshot.topics)
     has_commits = readers.has_commits & ~is_void
     # Who has lost its commits, or never had one and is no longer listed, is missing. Only a
     # complete reading, in which the topic and the group are readable, proves it. Of an external
     # reader only one in which every policy file could be read.
-    can_be_read = by_topic(snapshot, [topic.failure is None for topic in snapshot.topics])
-    is_missing = ~now.is_present & can_be_read[rows.topics] & ~failed(snapshot)[rows.groups]
-    is_missing &= has_commits | ~listed(snapshot)[rows.groups]
+    can_be_read = rows.of_topics(topic.failure is None for topic in snapshot.topics)
+    is_missing = ~now.is_present & can_be_read & ~failed(snapshot, rows)
+    is_missing &= has_commits | ~listed(snapshot, rows)
     is_missing &= snapshot.complete
     if not snapshot.knows_external:
         is_missing &= ~flags(readers.column("is_external"))
@@ -168,8 +168,8 @@ def newly_seen(
     here = now.about(topic.name for topic in second.topics)
     rows = Rows.of(here, second)
     commits = current(second.commits)
-    pairs = group_and_topic(second, commits)
-    is_told = flags(commits["is_stale"]) | ~np.isin(pairs, rows.pairs)
+    is_new = rows_among(pairs_of(second, commits), rows.pairs) == NOWHERE
+    is_told = flags(commits["is_stale"]) | is_new
     # What is remembered of an earlier topic of the name is the next cycle's to drop.
     topics = tuple(replace(topic, recreated=False) for topic in second.topics)
     told = replace(

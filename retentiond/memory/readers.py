@@ -105,18 +105,29 @@ class Commits(NamedTuple):
             owners[rows], partitions[rows], offsets[rows], moved_at_ms[rows], is_stale[rows]
         )
 
+    def with_values(self, rows: Integers, others: Commits, mask: Flags) -> Commits:
+        """With what the others are that the mask means, each in its row."""
+        if not mask.any():
+            return self
+        rows, others = rows[mask], others.where(mask)
+        offsets, moved_at_ms = self.offsets.copy(), self.moved_at_ms.copy()
+        is_stale = self.is_stale.copy()
+        offsets[rows], moved_at_ms[rows] = others.offsets, others.moved_at_ms
+        is_stale[rows] = others.is_stale
+        return self._replace(offsets=offsets, moved_at_ms=moved_at_ms, is_stale=is_stale)
+
     def and_also(self, others: Commits) -> Commits:
-        return Commits(
+        """Ascending by owner and partition."""
+        if not len(others.owners):
+            return self
+        both = Commits(
             np.append(self.owners, others.owners),
             np.append(self.partitions, others.partitions),
             np.append(self.offsets, others.offsets),
             np.append(self.moved_at_ms, others.moved_at_ms),
             np.append(self.is_stale, others.is_stale),
         )
-
-    def ascending(self) -> Commits:
-        """By owner and partition."""
-        return self.take(np.lexsort((self.partitions, self.owners)))
+        return both.take(np.lexsort((both.partitions, both.owners)))
 
 
 @dataclass(frozen=True, eq=False)  # without slots, because of the cached properties
@@ -183,8 +194,9 @@ class Readers:
         """The row of each key; `NOWHERE` if there is none."""
         return positions_in(keys, self.keys)
 
-    @cached_property
+    @property
     def commits(self) -> Commits:
+        """Made anew each time: for as long as a cycle takes, they would be a second copy."""
         lists = self.column("partitions")
         owners = np.repeat(np.arange(len(self)), pc.list_value_length(lists).to_numpy())
         moved_at_ms = pc.list_flatten(self.column("moved_at_ms")).fill_null(NOWHERE)
@@ -203,7 +215,9 @@ class Readers:
     @cached_property
     def has_stale_commits(self) -> Flags:
         has_some = np.zeros(len(self), np.bool_)
-        has_some[self.commits.owners[self.commits.is_stale]] = True
+        if pc.any(pc.list_flatten(self.column("is_stale"))).as_py():
+            commits = self.commits
+            has_some[commits.owners[commits.is_stale]] = True
         return has_some
 
     @cached_property
@@ -289,6 +303,28 @@ class Readers:
     def where(self, mask: Flags) -> Readers:
         return self if mask.all() else Readers(where(self.table, mask).combine_chunks())
 
+    def followed_by(self, others: Readers) -> Readers:
+        """Not sorted: the others come last."""
+        if not len(others):
+            return self
+        return Readers(pa.concat_tables([self.table, others.table]).combine_chunks())
+
+    def present(self, rows: Integers, kinds: Integers, commits: Commits) -> Readers:
+        """These rows, no longer absent, with these ``kinds`` and those of the ``commits`` that are
+        theirs."""
+        place = np.full(len(self), NOWHERE)
+        place[rows] = np.arange(len(rows))
+        commits = commits._replace(owners=place[commits.owners])
+        columns = {
+            name: self.column(name).take(pa.array(rows))
+            for name in ("topic", "group", "is_external", "seen_at_ms")
+        }
+        names = pa.array((kind.value for kind in KINDS), pa.string())
+        columns["kind"] = names.take(pa.array(kinds))
+        return Readers.of_columns(
+            {**columns, **not_absent(len(rows))}, commits.where(commits.owners != NOWHERE)
+        )
+
     def with_rows(self, rows: Readers) -> Readers:
         """With the other's rows, also in place of its own."""
         at = self.rows_of(rows.keys)
@@ -335,6 +371,14 @@ def _reader(row: Mapping[str, Any]) -> RememberedReader:
         row["seen_at_ms"],
         frozenset(at for at, stale in zip(partitions, row["is_stale"], strict=True) if stale),
     )
+
+
+def not_absent(count: int) -> dict[str, pa.Array]:
+    """The columns of readers that are not absent."""
+    return {
+        "absent_since_ms": pa.nulls(count, pa.int64()),
+        "absent_ms": pa.array(np.zeros(count, np.int64)),
+    }
 
 
 NOBODY = Readers(pa.Table.from_batches([], READERS))  # `empty_table` would import pandas

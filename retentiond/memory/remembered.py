@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,17 @@ import pyarrow.compute as pc
 
 from retentiond.config import TopicPolicy
 from retentiond.memory.readers import NOBODY, GroupOnTopic, Readers, RememberedReader
-from retentiond.snapshot import Flags, Integers, Snapshot, TopicReading, distinct, topics_of
+from retentiond.snapshot import (
+    NOWHERE,
+    Flags,
+    Integers,
+    Snapshot,
+    TopicReading,
+    distinct,
+    numbered,
+    pairs_of,
+    values_at,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +76,36 @@ NOTHING = Remembered()
 FOR_EVER_MS = np.iinfo(np.int64).max
 
 
+class Rows(NamedTuple):
+    """Where the rows of `Readers` stand in a reading: the positions of their groups and topics, and
+    both as one number (`pairs_of`); `NOWHERE` where one is not there."""
+
+    groups: Integers
+    topics: Integers
+    pairs: Integers
+
+    @classmethod
+    def of(cls, readers: Readers, snapshot: Snapshot) -> Rows:
+        groups = readers.readers_in([(each.name, each.is_external) for each in snapshot.groups])
+        topics = readers.topics_in([topic.name for topic in snapshot.topics])
+        is_there = (groups != NOWHERE) & (topics != NOWHERE)
+        pairs = np.where(is_there, groups * len(snapshot.topics) + topics, NOWHERE)
+        return cls(groups, topics, pairs)
+
+    def of_groups(self, are: Iterable[bool]) -> Flags:
+        """For each row, whether its group is; ``are``: of the reading's groups."""
+        return _flags_at(are, self.groups)
+
+    def of_topics(self, are: Iterable[bool]) -> Flags:
+        """For each row, whether its topic is; ``are``: of the reading's topics."""
+        return _flags_at(are, self.topics)
+
+
+def _flags_at(are: Iterable[bool], positions: Integers) -> Flags:
+    found: Flags = values_at(np.array([*are], np.bool_), positions, False)
+    return found
+
+
 def are_forgotten(readers: Readers, topic_of: Integers, topics: Sequence[TopicReading]) -> Flags:
     """Which readers were observed to be absent for as long as ``forget_vanished_after``.
     ``topic_of``: the position of each row's topic in ``topics``, or `NOWHERE`."""
@@ -73,8 +114,8 @@ def are_forgotten(readers: Readers, topic_of: Integers, topics: Sequence[TopicRe
         each.forget_vanished_after_ms if isinstance(each, TopicPolicy) else None
         for each in policies
     ]
-    waits_ms = [FOR_EVER_MS if ms is None else ms for ms in [*patience_ms, None]]
-    waited_ms = np.array(waits_ms, np.int64)[topic_of]  # the last one: of a topic not there
+    waits_ms = np.array([FOR_EVER_MS if ms is None else ms for ms in patience_ms], np.int64)
+    waited_ms = values_at(waits_ms, topic_of, FOR_EVER_MS)
     is_forgotten: Flags = readers.is_absent & (readers.absent_ms >= waited_ms)
     is_forgotten &= waited_ms != FOR_EVER_MS
     return is_forgotten
@@ -125,28 +166,13 @@ def _has_seen_all_commits(snapshot: Snapshot, topic: int) -> bool:
 def readers_by_topic(snapshot: Snapshot) -> dict[int, tuple[str, ...]]:
     """The groups that have committed on a topic, now or before, or may read it, sorted by name; by
     the topic's position."""
-    others = [*snapshot.readers, *snapshot.remembered_readers]
-    count = len(snapshot.topics)
-    pairs = distinct(
-        np.append(
-            distinct(group_and_topic(snapshot, snapshot.commits)),
-            np.array([group * count + topic for group, topic in others], np.int64),
-        )
-    )
+    others = numbered(snapshot, [*snapshot.readers, *snapshot.remembered_readers])
+    pairs = distinct(np.append(distinct(pairs_of(snapshot, snapshot.commits)), others))
     by_topic: defaultdict[int, list[str]] = defaultdict(list)
-    for group, topic in zip(
-        *(each.tolist() for each in np.divmod(pairs, max(1, count))), strict=True
-    ):
+    for pair in pairs.tolist():
+        group, topic = divmod(pair, len(snapshot.topics))
         by_topic[topic].append(snapshot.groups[group].group_id)
     return {topic: tuple(groups) for topic, groups in by_topic.items()}
-
-
-def group_and_topic(snapshot: Snapshot, commits: pa.Table) -> Integers:
-    """For each row, the positions of its group and topic as one number: group * topics + topic."""
-    groups: Integers = commits["group_id"].to_numpy().astype(np.int64)
-    topics = topics_of(snapshot)[commits["partition_id"].to_numpy()]
-    pairs: Integers = groups * len(snapshot.topics) + topics
-    return pairs
 
 
 def gone_topics(snapshot: Snapshot) -> frozenset[str]:
