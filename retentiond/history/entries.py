@@ -28,10 +28,12 @@ from retentiond.snapshot import (
     current,
     distinct,
     keys_of_commits,
+    numbered,
+    pairs_of,
     partitions_of,
     positions_of_names,
     rows_among,
-    topics_of,
+    values_at,
 )
 
 NO_OFFSET = -1
@@ -138,25 +140,16 @@ def recorded_state(snapshot: Snapshot) -> RecordedState:
 
 
 def _readers(snapshot: Snapshot) -> frozenset[tuple[str, str]]:
-    """Groups that read a topic without a commit there, with the topic. A pair is the group's
-    position times the number of topics, plus the topic's position."""
-    topics = max(1, len(snapshot.topics))
-    without_offsets = snapshot.readers | snapshot.remembered_readers
-    pairs = [group * topics + topic for group, topic in without_offsets]
-    now = current(snapshot.commits)
+    """Groups that read a topic without a commit there, with the topic."""
+    without_offsets = numbered(snapshot, snapshot.readers | snapshot.remembered_readers)
     gone = snapshot.commits.filter(pc.invert(snapshot.commits["is_committed"]))
-    all_pairs = np.concatenate([np.array(pairs, np.int64), _pairs(snapshot, gone, topics)])
-    has_commit = np.isin(all_pairs, _pairs(snapshot, now, topics))
+    pairs = np.append(without_offsets, distinct(pairs_of(snapshot, gone)))
+    committed = distinct(pairs_of(snapshot, current(snapshot.commits)))
+    topics = len(snapshot.topics)
     return frozenset(
         (snapshot.groups[pair // topics].group_id, snapshot.topics[pair % topics].name)
-        for pair in all_pairs[~has_commit].tolist()
+        for pair in pairs[~np.isin(pairs, committed)].tolist()
     )
-
-
-def _pairs(snapshot: Snapshot, commits: pa.Table, topics: int) -> Integers:
-    """The pairs of group and topic of the commits. ``topics``: their number."""
-    groups = commits["group_id"].to_numpy().astype(np.int64)
-    return distinct(groups * topics + topics_of(snapshot)[commits["partition_id"].to_numpy()])
 
 
 def deletions_of(seen: FinishedCycle) -> list[Deletion]:
@@ -273,7 +266,7 @@ def _changed_commits(now: RecordedState, before: RecordedState) -> Columns:
     partitions = (*now.partitions, *sorted({*before.partitions} - {*now.partitions}))
     new, old = (_renumbered(each, groups, partitions) for each in (now, before))
     at = rows_among(new.keys, old.keys)
-    is_changed = np.append(old.offsets, NO_COMMIT)[at] != new.offsets
+    is_changed = values_at(old.offsets, at, NO_COMMIT) != new.offsets
     gone = old.keys[rows_among(old.keys, new.keys) == NOWHERE]
     offsets = np.concatenate([new.offsets[is_changed], np.full(len(gone), NO_COMMIT)])
     is_replaced = (offsets <= REPLACED) & (offsets != NO_COMMIT)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from retentiond.gather.assemble import positions_of
 from retentiond.memory.readers import Commits, ReaderName
-from retentiond.memory.remembered import Remembered, are_forgotten
+from retentiond.memory.remembered import Remembered, Rows, are_forgotten
 from retentiond.model import GroupKind
 from retentiond.snapshot import (
     ABSENT,
@@ -30,7 +30,9 @@ from retentiond.snapshot import (
     commit_table,
     keys_of_commits,
     namesake_id,
+    positions_of_names,
     rows_among,
+    values_at,
     with_columns,
 )
 
@@ -43,71 +45,63 @@ def recalled(snapshot: Snapshot, remembered: Remembered) -> Snapshot:
     readers = remembered.readers
     topic_of = readers.topics_in([topic.name for topic in topics])
     counts = (topic_of != NOWHERE) & ~are_forgotten(readers, topic_of, topics)
-    snapshot = _with_vanished(replace(snapshot, topics=topics), readers.kinds_by_name(counts))
-    group_of = readers.readers_in([(each.name, each.is_external) for each in snapshot.groups])
-    if (group_of[counts] == NOWHERE).any():
+    vanished = _vanished(snapshot.groups, readers.kinds_by_name(counts))
+    snapshot = _with_groups(replace(snapshot, topics=topics), vanished)
+    rows = Rows.of(readers, snapshot)
+    if (rows.groups[counts] == NOWHERE).any():
         raise ValueError("a reader that counts is no group of the reading")  # it would be forgotten
     # The commits on a recreated topic prove nothing any more, but its readers still count.
-    recreated = np.array([*(topic.recreated for topic in topics), False], np.bool_)
-    has_commits = counts & ~recreated[topic_of]
-    commits = readers.commits.where(has_commits[readers.commits.owners])
+    has_commits = counts & ~rows.of_topics(topic.recreated for topic in topics)
+    commits = readers.commits
+    commits = commits.where(has_commits[commits.owners])
     # A partition that the metadata lacks gets no decision.
-    at = positions_of(topic_of[commits.owners], commits.partitions, snapshot.partitions)
+    at = positions_of(rows.topics[commits.owners], commits.partitions, snapshot.partitions)
     commits, at = commits.where(at != NOWHERE), at[at != NOWHERE]
+    is_silent = counts.copy()
+    is_silent[commits.owners] = False  # these count by their commits
     absent = np.flatnonzero(counts & readers.is_absent)
     since_ms = readers.column("absent_since_ms").take(pa.array(absent)).to_pylist()
-
-    def pairs(rows: Integers) -> list[GroupTopic]:
-        found = zip(group_of[rows].tolist(), topic_of[rows].tolist(), strict=True)
-        return [GroupTopic(*each) for each in found]
-
     return replace(
         snapshot,
-        commits=_with_remembered(snapshot, group_of[commits.owners], at, commits),
-        absent_since_ms=dict(zip(pairs(absent), since_ms, strict=True)),
-        remembered_readers=frozenset(pairs(_readers_without_commit(counts, commits.owners))),
+        commits=_with_remembered(
+            snapshot, commits._replace(owners=rows.groups[commits.owners], partitions=at)
+        ),
+        absent_since_ms=dict(zip(rows.group_topics(absent), since_ms, strict=True)),
+        remembered_readers=frozenset(rows.group_topics(np.flatnonzero(is_silent))),
         problems=snapshot.problems + ((remembered.lost,) if remembered.lost else ()),
     )
 
 
-def _with_remembered(
-    snapshot: Snapshot, groups: Integers, partitions: Integers, remembered: Commits
-) -> pa.Table:
-    """The snapshot's commits beside the ``remembered`` ones of these groups and partitions, and
-    those that are only remembered."""
+def _with_remembered(snapshot: Snapshot, remembered: Commits) -> pa.Table:
+    """The snapshot's commits beside the ``remembered`` ones, and those that are only remembered.
+    Owners and partitions of the ``remembered`` ones are positions in the snapshot."""
     now, count = snapshot.commits, len(snapshot.partitions)
-    at = rows_among(keys_of_commits(now, count), groups * count + partitions)
-    is_known = at != NOWHERE
-    beside = np.append(remembered.offsets, NOWHERE)[at]
-    moved_at_ms = np.append(remembered.moved_at_ms, NOWHERE)[at]
-    was_stale = np.append(remembered.is_stale, False)[at] & (
-        now["offset"].fill_null(NOWHERE).to_numpy() == beside
-    )
+    at = rows_among(keys_of_commits(now, count), remembered.owners * count + remembered.partitions)
+    offset = values_at(remembered.offsets, at, NOWHERE)
+    stands = now["offset"].fill_null(NOWHERE).to_numpy() == offset
+    was_stale = stands & values_at(remembered.is_stale, at, False)
     now = with_columns(
         now,
         is_stale=pa.array(are_stale(now, was_stale, snapshot.topics, snapshot.partitions)),
-        remembered_offset=pa.array(beside, mask=~is_known),
-        moved_at_ms=pa.array(moved_at_ms, mask=moved_at_ms == NOWHERE),
+        remembered_offset=_or_absent(offset),
+        moved_at_ms=_or_absent(values_at(remembered.moved_at_ms, at, NOWHERE)),
     )
-    is_missing = np.ones(len(partitions), np.bool_)
-    is_missing[at[is_known]] = False
-    if not is_missing.any():
+    is_gone = np.ones(len(remembered.owners), np.bool_)
+    is_gone[at[at != NOWHERE]] = False
+    if not is_gone.any():
         return now
-    gone = remembered.where(is_missing)
+    gone = remembered.where(is_gone)
     others = commit_table(
-        group_id=pa.array(groups[is_missing], pa.int32()),
-        partition_id=pa.array(partitions[is_missing], pa.int32()),
-        remembered_offset=pa.array(gone.offsets),
-        moved_at_ms=pa.array(gone.moved_at_ms, mask=gone.moved_at_ms == NOWHERE),
+        group_id=pa.array(gone.owners, pa.int32()),
+        partition_id=pa.array(gone.partitions, pa.int32()),
+        remembered_offset=_or_absent(gone.offsets),
+        moved_at_ms=_or_absent(gone.moved_at_ms),
     )
     return pa.concat_tables([now, others])
 
 
-def _readers_without_commit(counts: Flags, owners: Integers) -> Integers:
-    """Those that count and own none of the commits. The others count by their commits."""
-    is_silent = counts.copy()
-    is_silent[owners] = False
-    return np.flatnonzero(is_silent)
+def _or_absent(values: Integers) -> pa.Array:
+    return pa.array(values, mask=values == NOWHERE)
 
 
 def _recognised(topic: TopicReading, remembered: Remembered) -> TopicReading:
@@ -117,48 +111,50 @@ def _recognised(topic: TopicReading, remembered: Remembered) -> TopicReading:
     return replace(topic, recreated=True) if is_another else topic
 
 
-def _with_vanished(snapshot: Snapshot, kinds: Mapping[ReaderName, GroupKind]) -> Snapshot:
-    """The snapshot with the remembered groups that are not listed. ``kinds``: the kinds of the
-    remembered readers, by name.
-
-    All groups are sorted by name again, so positions change: a gather knows nothing of the memory,
-    and of groups that bind alike Spark takes the smallest position for the first by name.
+def _vanished(
+    groups: Iterable[GroupReading], kinds: Mapping[ReaderName, GroupKind]
+) -> list[GroupReading]:
+    """The remembered readers that are not among the ``groups`` of a reading. ``kinds``: of all
+    remembered ones, by name.
 
     A group and an external reader of the same name are two readers. If the other one, be it listed
     or only required, has the name as its id, the vanished one goes by `namesake_id`.
     """
-    readings = {group.group_id: group for group in snapshot.groups}
-    listed = {(each.name, each.is_external) for each in snapshot.groups if each.state != ABSENT}
-    names = {name for name, _ in kinds}
+    readings = {group.group_id: group for group in groups}
+    listed = {(each.name, each.is_external) for each in readings.values() if each.state != ABSENT}
+    taken = {*readings, *(name for name, _ in kinds)}
     vanished: dict[str, GroupReading] = {}
     for reader in sorted(kinds.keys() - listed):
         name, is_external = reader
         is_only_required = name in readings and readings[name].state == ABSENT and not is_external
-        has_own_name = name not in vanished and (name not in readings or is_only_required)
-        group_id = (
-            name
-            if has_own_name
-            else namesake_id(name, is_external=is_external, taken={*readings, *vanished, *names})
-        )
-        vanished[group_id] = GroupReading(
-            group_id, kinds[reader], VANISHED, namesake_of=None if has_own_name else name
-        )
-    if not vanished:
+        if name not in vanished and (name not in readings or is_only_required):
+            vanished[name] = GroupReading(name, kinds[reader], VANISHED)
+        else:
+            group_id = namesake_id(name, is_external=is_external, taken={*taken, *vanished})
+            vanished[group_id] = GroupReading(group_id, kinds[reader], VANISHED, namesake_of=name)
+    return [*vanished.values()]
+
+
+def _with_groups(snapshot: Snapshot, more: Sequence[GroupReading]) -> Snapshot:
+    """The snapshot with these groups, also in place of its own.
+
+    All are sorted by name again, so positions change: a gather knows nothing of the memory, and
+    of groups that bind alike Spark takes the smallest position for the first by name.
+    """
+    if not more:
         return snapshot
-    groups = tuple(reading for _, reading in sorted({**readings, **vanished}.items()))
-    positions = {group.group_id: position for position, group in enumerate(groups)}
-    moved = np.array([positions[group.group_id] for group in snapshot.groups], np.int32)
+    readings = {group.group_id: group for group in (*snapshot.groups, *more)}
+    names = sorted(readings)
+    moved = positions_of_names([group.group_id for group in snapshot.groups], names)
 
     def of(pairs: Iterable[GroupTopic]) -> frozenset[GroupTopic]:
         return frozenset(GroupTopic(int(moved[group]), topic) for group, topic in pairs)
 
+    group_id = pa.array(moved[snapshot.commits["group_id"].to_numpy()], pa.int32())
     return replace(
         snapshot,
-        groups=groups,
-        commits=with_columns(
-            snapshot.commits,
-            group_id=pa.array(moved[snapshot.commits["group_id"].to_numpy()], pa.int32()),
-        ),
+        groups=tuple(readings[name] for name in names),
+        commits=with_columns(snapshot.commits, group_id=group_id),
         readers=of(snapshot.readers),
         changelogs=of(snapshot.changelogs),
     )

@@ -24,6 +24,7 @@ from retentiond.memory.readers import NOBODY, GroupOnTopic, Readers, RememberedR
 from retentiond.snapshot import (
     NOWHERE,
     Flags,
+    GroupTopic,
     Integers,
     Snapshot,
     TopicReading,
@@ -91,6 +92,11 @@ class Rows(NamedTuple):
         is_there = (groups != NOWHERE) & (topics != NOWHERE)
         pairs = np.where(is_there, groups * len(snapshot.topics) + topics, NOWHERE)
         return cls(groups, topics, pairs)
+
+    def group_topics(self, rows: Integers) -> list[GroupTopic]:
+        """The groups and topics of these rows, which are in the reading."""
+        found = zip(self.groups[rows].tolist(), self.topics[rows].tolist(), strict=True)
+        return [GroupTopic(*each) for each in found]
 
     def of_groups(self, are: Iterable[bool]) -> Flags:
         """For each row, whether its group is; ``are``: of the reading's groups."""
