@@ -20,7 +20,7 @@ import json
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
@@ -48,6 +48,13 @@ INSERT INTO gone (topic, ms) VALUES (?, ?) ON CONFLICT (topic) DO UPDATE SET ms 
 """
 
 
+@dataclass(slots=True)
+class _Contents:
+    """The readers that the file has. As a transaction leaves them, they are written at its end."""
+
+    readers: Readers
+
+
 class GroupMemory:
     """The writer of ``groups.db``. Other processes may read it, and forget groups, meanwhile."""
 
@@ -59,13 +66,10 @@ class GroupMemory:
         self._path = path
         self._files = DatabaseFiles(connection, path)
         self._complete_at: Uptime | None = None  # the last complete reading of this process
-        self._unwritten_new = NOBODY
-        self._unwritten_renewed = NOBODY
+        self._unwritten = (NOBODY, NOBODY)
         """New and renewed readers of cycles that could not write the file; see `Changes`."""
         self._last_read: tuple[int, Remembered] | None = None
         """The file's contents, and their `_version`."""
-        self._in_transaction = NOBODY
-        """What the file has as readers within a `_transaction`."""
 
     @classmethod
     def open(cls, state_dir: Path, *, shared: bool = False) -> Self:
@@ -88,9 +92,9 @@ class GroupMemory:
         with _errors_translated(self._path):
             groups_file.check_files(self._path, self._files)
             remembered = self._read()
-        if not self._has_unwritten:
-            return remembered
-        return replace(remembered, readers=self._with_unwritten(remembered.readers))
+        readers = written(remembered.readers, *self._unwritten)
+        is_written = readers is remembered.readers
+        return remembered if is_written else replace(remembered, readers=readers)
 
     def _read(self) -> Remembered:
         # Asked before the reading: if another process writes meanwhile, the next call reads it.
@@ -98,13 +102,6 @@ class GroupMemory:
         if self._last_read is None or self._last_read[0] != version:
             self._last_read = (version, read_all(self._connection))
         return self._last_read[1]
-
-    @property
-    def _has_unwritten(self) -> bool:
-        return bool(len(self._unwritten_new) or len(self._unwritten_renewed))
-
-    def _with_unwritten(self, readers: Readers) -> Readers:
-        return written(readers, self._unwritten_new, self._unwritten_renewed)
 
     def _version(self) -> int:
         """It changes if another process writes."""
@@ -127,11 +124,11 @@ class GroupMemory:
         """
         refuse_another_cluster(before.cluster_id, seen.cluster_id, self._path.parent)
         now = self.uptime()
-        if seen or self._has_unwritten or before.cluster_id is None:
-            with _errors_translated(self._path), self._writing(seen.new, seen.renewed) as readers:
+        if seen or any(map(len, self._unwritten)) or before.cluster_id is None:
+            with self._writing(seen.new, seen.renewed) as contents:
                 if before.cluster_id is None:
                     groups_file.write_cluster(self._connection, seen.cluster_id)
-                self._apply(seen, readers)
+                self._apply(seen, contents)
                 if seen.counts_time:
                     self._connection.execute("DELETE FROM observed")
                     self._connection.execute("INSERT INTO observed VALUES (?, ?)", now)
@@ -146,8 +143,8 @@ class GroupMemory:
         new, renewed = newly_seen(second, shown, before.readers, self.recall().readers)
         if not len(new) and not len(renewed):
             return before
-        with _errors_translated(self._path), self._writing(new, renewed) as readers:
-            self._write(written(readers, new, renewed))
+        with self._writing(new, renewed) as contents:
+            contents.readers = written(contents.readers, new, renewed)
         return replace(before, readers=before.readers.with_rows(new).with_rows(renewed))
 
     def forget(
@@ -162,11 +159,12 @@ class GroupMemory:
 
         ``is_external``: whether to release the external reader or the group of that name; None
         releases both."""
-        with _errors_translated(self._path), self._transaction() as readers:
+        with self._transaction() as contents:
+            readers = contents.readers
             is_meant = readers.are(group_id, is_external)
             if topics is not None:
                 is_meant &= readers.are_on(topics)
-            self._write(readers.where(~is_meant))
+            contents.readers = readers.where(~is_meant)
         return tuple(sorted(readers.where(is_meant).topics))
 
     def forget_vanished(
@@ -177,7 +175,8 @@ class GroupMemory:
         of each released reader. It is one transaction, so that a reader that a cycle has seen again
         meanwhile stays."""
         forgotten = {}
-        with _errors_translated(self._path), self._transaction() as readers:
+        with self._transaction() as contents:
+            readers = contents.readers
             is_gone = readers.is_absent & (readers.absent_ms >= vanished_for_ms)
             is_released = np.zeros(len(readers), np.bool_)
             for reader, topics in meant.items():
@@ -186,17 +185,17 @@ class GroupMemory:
                     is_meant &= readers.are_on(topics)
                     forgotten[reader] = tuple(sorted(readers.where(is_meant).topics))
                     is_released |= is_meant
-            self._write(readers.where(~is_released))
+            contents.readers = readers.where(~is_released)
         return forgotten
 
     def accept_losses(self) -> tuple[str, ...]:
         """Returns the sentences about the losses."""
-        with _errors_translated(self._path), self._transaction():
+        with self._transaction():
             rows = self._connection.execute("DELETE FROM losses RETURNING sentence").fetchall()
         return tuple(sentence for (sentence,) in rows)
 
-    def _apply(self, changed: Changes, readers: Readers) -> None:
-        """``readers``: those of the file."""
+    def _apply(self, changed: Changes, contents: _Contents) -> None:
+        contents.readers = changed.applied(contents.readers)
         run = self._connection.executemany
         run(
             _KEEP_TOPIC,
@@ -205,57 +204,50 @@ class GroupMemory:
                 for name, topic in changed.topics.items()
             ],
         )
-        self._write(changed.applied(readers))
         run(_KEEP_GONE, changed.gone_ms.items())
         run("DELETE FROM gone WHERE topic = ?", [(topic,) for topic in changed.not_gone])
         for table in ("gone", "topics"):
             dropped = [(topic,) for topic in changed.dropped_topics]
             run(f"DELETE FROM {table} WHERE topic = ?", dropped)
 
-    def _write(self, readers: Readers) -> None:
-        """As a part of a `_transaction`, from which the file has these ``readers``."""
-        before = self._in_transaction
-        write_readers(self._connection, before, readers)
-        self._in_transaction = readers
-
     @contextmanager
-    def _writing(self, new: Readers, renewed: Readers) -> Iterator[Readers]:
-        """A transaction that also writes the readers that could not be written before: they are
-        among those that it gives. If it fails, ``new`` and ``renewed`` readers wait for the next
-        one."""
+    def _writing(self, new: Readers, renewed: Readers) -> Iterator[_Contents]:
+        """A transaction that also writes the readers that could not be written before. If it fails,
+        ``new`` and ``renewed`` readers wait for the next one."""
+        unwritten_new, unwritten_renewed = self._unwritten
         try:
-            with self._transaction() as readers:
-                if self._has_unwritten:
-                    self._write(self._with_unwritten(readers))
-                yield self._in_transaction
+            with self._transaction() as contents:
+                contents.readers = written(contents.readers, unwritten_new, unwritten_renewed)
+                yield contents
         except BaseException:
-            self._unwritten_new = self._unwritten_new.with_rows(new)
-            self._unwritten_renewed = self._unwritten_renewed.with_rows(renewed)
+            self._unwritten = unwritten_new.with_rows(new), unwritten_renewed.with_rows(renewed)
             raise
-        self._unwritten_new = self._unwritten_renewed = NOBODY
+        self._unwritten = NOBODY, NOBODY
 
     @contextmanager
-    def _transaction(self) -> Iterator[Readers]:
+    def _transaction(self) -> Iterator[_Contents]:
         """A transaction that ends with a checkpoint: SQLite takes a write-ahead log that is gone,
-        cut or damaged for an empty or a shorter one, and would lose its last transactions. It gives
-        the readers that the file has now."""
-        groups_file.check_files(self._path, self._files)
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
-            self._in_transaction = self._read().readers
-            version, self._last_read = self._version(), None
-            yield self._in_transaction
-            after = read_others(self._connection, self._in_transaction)
-            self._connection.execute("COMMIT")
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        cut or damaged for an empty or a shorter one, and would lose its last transactions. Raises
+        `StateError`."""
+        with _errors_translated(self._path):
             groups_file.check_files(self._path, self._files)
-        except BaseException:
-            if self._connection.in_transaction:  # SQLite itself rolls back when the disk is full
-                self._connection.execute("ROLLBACK")
-            raise
-        finally:
-            self._in_transaction = NOBODY
-        self._last_read = version, after
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                before = self._read().readers
+                version, self._last_read = self._version(), None
+                contents = _Contents(before)
+                yield contents
+                write_readers(self._connection, before, contents.readers)
+                after = read_others(self._connection, contents.readers)
+                self._connection.execute("COMMIT")
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                groups_file.check_files(self._path, self._files)
+            except BaseException:
+                # SQLite itself rolls back when the disk is full.
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+            self._last_read = version, after
 
 
 @contextmanager

@@ -39,5 +39,5 @@ def remember(memory: GroupMemory, read: Snapshot, before: Remembered, interval_m
 
 def add_readers(state_dir: Path, readers: Mapping[GroupOnTopic, RememberedReader]) -> None:
     """As earlier cycles have seen them."""
-    with closing(GroupMemory.open(state_dir)) as memory, memory._transaction() as before:
-        memory._write(before.with_rows(Readers.of(readers)))
+    with closing(GroupMemory.open(state_dir)) as memory, memory._transaction() as contents:
+        contents.readers = contents.readers.with_rows(Readers.of(readers))
