@@ -27,7 +27,6 @@ from retentiond.snapshot import (
     PartitionReading,
     Snapshot,
     TopicReading,
-    distinct,
     namesake_id,
     where,
 )
@@ -44,6 +43,7 @@ class Evidence:
 
     - ``groups``: all groups of the snapshot, whatever they read.
     - ``listed``: the groups that the cluster showed.
+    - ``external``: the external readers.
     - ``unreadable``: the groups that failed as a whole, and why.
     - ``vanished``: the groups that earlier cycles saw and this reading doesn't show.
     - ``is_ambiguous``: a group, or a group's commit on a partition, is in the reading twice, so one
@@ -61,6 +61,7 @@ class Evidence:
             for group in snapshot.groups
             if group.is_listed and group.kind is not GroupKind.EXTERNAL
         }
+        self.external = {each.group_id for each in snapshot.groups if each.is_external}
         self.vanished = {group.group_id for group in snapshot.groups if group.state == VANISHED}
         self.unreadable = {
             group.group_id: group.failure for group in snapshot.groups if group.failure is not None
@@ -259,22 +260,26 @@ class _Commits:
         return {name: offset for name, offset, is_meant in found if is_meant}
 
     def groups_on(self, positions: Sequence[int]) -> frozenset[str]:
-        return frozenset(self._names[distinct(self._groups[self._on(positions)])].tolist())
+        are_there = np.zeros(len(self._names), np.bool_)
+        are_there[self._groups[self._on(positions)]] = True
+        return frozenset(self._names[are_there].tolist())
 
     def of_all(self, positions: Sequence[int], groups: Sequence[str]) -> dict[int, Integers]:
         """By position; see `Evidence.commits_of_all`."""
         numbers = [number for number in map(self._numbers.get, groups) if number is not None]
-        if not 0 < len(numbers) == len(groups) or numbers != sorted(numbers) or self.repeated:
+        is_known = positions and 0 < len(numbers) == len(groups)
+        if not is_known or numbers != sorted(numbers) or self.repeated:
             return {}
         counts = np.zeros(len(self._names), np.bool_)
         counts[numbers] = True
         rows = self._on(positions)
         offsets = self._offsets[rows]
         is_read = counts[self._groups[rows]] & offsets.is_valid().to_numpy(zero_copy_only=False)
-        found, commits = np.unique(self._at[rows][is_read], return_counts=True)
-        has_all = commits == len(groups)
-        read: Integers = offsets.fill_null(0).to_numpy()[is_read][np.repeat(has_all, commits)]
-        return dict(zip(found[has_all].tolist(), read.reshape(-1, len(groups)), strict=True))
+        at = self._at[rows][is_read] - positions[0]
+        has_all = np.bincount(at) == len(groups)
+        read: Integers = offsets.fill_null(0).to_numpy()[is_read][has_all[at]]
+        found = (np.flatnonzero(has_all) + positions[0]).tolist()
+        return dict(zip(found, read.reshape(-1, len(groups)), strict=True))
 
     def _on(self, positions: Sequence[int]) -> slice:
         """The commits on neighbouring partitions."""

@@ -96,6 +96,9 @@ class _Guard:
         self._first = first
         self._second = second
         self._unlisted = first.listed - second.listed
+        # Groups that go by the same id in both; the other readers are compared by their names.
+        self._same = {each for each in first.groups if first.reader(each) == second.reader(each)}
+        self._kinds: dict[tuple[str, ...], tuple[tuple[str, GroupKind], ...]] = {}
         self._groups: dict[str, _Groups | Objection] = {}
 
     def judge(self, row: PlanRow) -> _Judged:
@@ -162,8 +165,10 @@ class _Guard:
             by_first = by_second = check_topic(self._first, topic)
         if self._second is not self._first:
             by_second = check_topic(self._second, topic)
-        still_there = {self._second.reader(group_id) for group_id in by_second.names}
-        for group_id in by_first.names:
+        same = self._same.intersection(by_second.names)
+        if others := [group_id for group_id in by_first.names if group_id not in same]:
+            still_there = {self._second.reader(group_id) for group_id in by_second.names}
+        for group_id in others:
             if self._first.reader(group_id) in still_there:
                 continue
             who = say_reader(group_id, self.kind_of(group_id))
@@ -173,9 +178,14 @@ class _Guard:
         for group_id in counting(self._second, topic, self._unlisted):
             who = say_reader(group_id, self.kind_of(group_id))
             raise Objection(f"{who} was listed for the plan and is no longer listed", group_id)
-        known = self._second.groups
-        kinds = tuple((name, known[name].kind) for name in by_second.names if name in known)
-        return _Groups(by_first, by_second, kinds)
+        return _Groups(by_first, by_second, self._kinds_of(by_second.names))
+
+    def _kinds_of(self, names: tuple[str, ...]) -> tuple[tuple[str, GroupKind], ...]:
+        """Once for all topics of the same groups: the journal writes such a list once."""
+        if names not in self._kinds:
+            known = self._second.groups
+            self._kinds[names] = tuple((each, known[each].kind) for each in names if each in known)
+        return self._kinds[names]
 
 
 class _Groups(NamedTuple):

@@ -395,6 +395,8 @@ def keys_of(readers: Iterable[GroupOnTopic]) -> pa.Array:
 
 def positions_in(values: pa.Array, among: pa.Array) -> Integers:
     """The position of each value ``among`` others; `NOWHERE` if it is not there."""
+    if not len(values):  # else a table of all the others would be made
+        return np.empty(0, np.int64)
     return numbers(pc.index_in(values, value_set=among).fill_null(NOWHERE))
 
 
