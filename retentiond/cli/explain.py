@@ -65,8 +65,6 @@ def explain(  # noqa: PLR0917 - typer hands each option over by its name
             f"{place!a} is neither TOPIC nor TOPIC:PARTITION, as in orders or orders:3"
         )
     from retentiond.cli.output.beside_daemon import answered
-    from retentiond.cli.output.explain import show, with_state
-    from retentiond.state.state import StoredState, read_stored_state
 
     settings, path = None, set_up(context, config, debug, bootstrap_server)
     if bootstrap_server is not None:
@@ -94,6 +92,9 @@ def explain(  # noqa: PLR0917 - typer hands each option over by its name
         if (answer := answered(loaded, "explain", about, Printer())) is not None:
             sys.stdout.write(answer)
             return
+    from retentiond.cli.output.explain import show, with_state
+    from retentiond.state.state import StoredState, read_stored_state
+
     stored = StoredState() if settings else read_stored_state(loaded.state_dir)
     report, explained = _explained(topic, partition, loaded, stored, settings=settings)
     if bootstrap_server is None:

@@ -112,6 +112,7 @@ def run_once(path: Path, output: Output) -> bool:
     from retentiond.history.keeper import HistoryKeeper
     from retentiond.state.state import open_state
     from retentiond.tell import logs
+    from retentiond.tell.cycle_log import log_report, log_settled
 
     loaded = load(path)
     with open_state(loaded.state_dir) as state:
@@ -125,7 +126,7 @@ def run_once(path: Path, output: Output) -> bool:
         with one_engine(loaded, doing="running a cycle") as engine:
             engine.warm_up()
             try:
-                logs.log_settled(log, engine.reconcile(state))
+                log_settled(log, engine.reconcile(state))
                 report, finished = engine.run_cycle(state)
             except StateError as error:
                 if not isinstance(error, StateOfOtherCluster):
@@ -134,7 +135,7 @@ def run_once(path: Path, output: Output) -> bool:
         history.see(finished)
         history.keep()
         try:
-            logs.log_report(log, report, each_deletion=loaded.audit.log)
+            log_report(log, report, each_deletion=loaded.audit.log)
             show(report, output, with_outcomes=True)
             engine.prune(state)
         except StateError as error:  # the cycle is over, and is what counts

@@ -44,8 +44,9 @@ from retentiond.state.operator_actions import read_pause
 from retentiond.state.state import State
 from retentiond.state.state_dir import usable_bytes
 from retentiond.tell import logs
+from retentiond.tell.cycle_log import log_report, log_settled
 from retentiond.tell.last_cycle import Answering, Answers
-from retentiond.tell.logs import Causes, log_report, log_settled, sentence_of
+from retentiond.tell.logs import Causes, sentence_of
 from retentiond.tell.metrics.registry import Exposition, Metrics
 from retentiond.tell.page.routes import status_page
 from retentiond.tell.port import raise_open_files

@@ -10,7 +10,7 @@ import json
 import logging
 import re
 import sys
-from collections.abc import Iterable, Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO, cast
@@ -19,9 +19,7 @@ import structlog
 
 from retentiond.errors import KafkaUnavailable, RetentiondError
 from retentiond.formatting import MOST_TOLD, few, printable
-from retentiond.model import DeletionOutcome, Outcome
 from retentiond.tell.log_writer import LogWriter
-from retentiond.tell.report import CycleReport, figures, outcome_document, row_document
 
 NOISY = ("kafka", "py4j", "apscheduler", "uvicorn", "pyspark")
 """Libraries that log every retry. retentiond logs such a failure once, in its own words."""
@@ -239,57 +237,6 @@ STOPPING = "retentiond.stopping"
 
 STOPPED = "retentiond.stopped"
 """The daemon has ended: whether a cycle was abandoned during a reading."""
-
-
-def log_settled(log: Any, outcomes: Iterable[DeletionOutcome]) -> None:
-    """Logs a line for each deletion of earlier cycles that has an outcome now."""
-    for outcome in outcomes:
-        log.info(DELETION_SETTLED, **_facts_of(outcome))
-
-
-def log_report(log: Any, report: CycleReport, *, each_deletion: bool) -> None:
-    """Logs the cycle's line, after one for each deletion that failed or may have, and with
-    ``each_deletion`` one for each deletion that the guard approved."""
-    for outcome in report.failed:
-        event = DELETION_FAILED if outcome.outcome is Outcome.FAILED else DELETION_UNCLEAR
-        log.warning(event, **_facts_of(outcome))
-    if each_deletion:
-        log_deletions(log, report)
-    log_cycle(log, report)
-
-
-def _facts_of(outcome: DeletionOutcome) -> dict[str, object]:
-    return {
-        "topic": outcome.topic,
-        "partition": outcome.partition,
-        "outcome": outcome.outcome.value,
-        "error": outcome.error,
-    }
-
-
-def log_deletions(log: Any, report: CycleReport) -> None:
-    for answer in report.answers.partitions:
-        if answer.outcome is not None:
-            log.info(
-                DELETION,
-                cycle_id=report.plan.cycle_id,
-                cluster_id=report.plan.cluster_id,
-                **row_document(answer.row),
-                **outcome_document(answer.outcome),
-            )
-
-
-def log_cycle(log: Any, report: CycleReport) -> None:
-    """Logs the cycle's line. It is a warning if a planned deletion was not done, or if there are
-    doubts about the evidence, even if the policy goes on in spite of them (``groups_visible:
-    assumed``). It is an error if the cycle failed after it had deleted; a bug has its traceback."""
-    if report.failure is not None:
-        is_bug = not isinstance(report.failure, RetentiondError)
-        log.error(CYCLE, **figures(report), exc_info=report.failure if is_bug else None)
-        return
-    is_well = report.result == "ok" and not (report.plan.problems or report.unnamed_readers)
-    write = log.info if is_well else log.warning
-    write(CYCLE, **figures(report))
 
 
 FIGURES = re.compile(r"\d+")

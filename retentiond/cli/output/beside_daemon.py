@@ -1,6 +1,7 @@
 """Answers of a daemon that runs beside a command: asked for, and given.
 
 The daemon makes the text that the command prints, by the same code, from what its last cycle read.
+A command that only asks imports little, because that would take longer than the answer.
 """
 
 from __future__ import annotations
@@ -8,18 +9,15 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from retentiond.cli.options import Output
-from retentiond.cli.output.explain import show, with_state
 from retentiond.cli.output.printing import Look, Printer
-from retentiond.clock import now_ms
 from retentiond.config import Config
 from retentiond.formatting import printable
-from retentiond.state.groups_lookup import recall_topic
-from retentiond.tell.explained_evidence import ExplainedPlan, partitions_at
-from retentiond.tell.explanation import explained
-from retentiond.tell.last_cycle import Answers, LastCycle
 from retentiond.tell.local_socket import NoAnswer, ask
+
+if TYPE_CHECKING:
+    from retentiond.tell.last_cycle import Answers, LastCycle
 
 
 def answered(
@@ -37,6 +35,13 @@ def answered(
 
 
 def _explain(cycle: LastCycle, about: Mapping[str, str]) -> str:
+    from retentiond.cli.options import Output
+    from retentiond.cli.output.explain import show, with_state
+    from retentiond.clock import now_ms
+    from retentiond.state.groups_lookup import recall_topic
+    from retentiond.tell.explained_evidence import ExplainedPlan, partitions_at
+    from retentiond.tell.explanation import explained
+
     topic = about["topic"]
     partition = int(about["partition"]) if about["partition"] else None
     config, report, snapshot = cycle.config, cycle.report, cycle.snapshot

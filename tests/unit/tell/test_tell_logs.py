@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from retentiond.tell import logs
+from retentiond.tell.cycle_log import log_report
 from retentiond.tell.report import figures
 from tests.support.builders.reports import report, row
 from tests.support.command_here import logging_kept
@@ -97,7 +98,7 @@ def test_what_py4j_says_to_the_root_logger_is_shown_with_debug_only(
 def test_a_list_in_a_line_is_a_few_and_how_many_more(capsys: pytest.CaptureFixture[str]) -> None:
     logs.configure()
     problems = tuple(f"topic-{number}: DESCRIBE is not granted" for number in range(5_000))
-    logs.log_report(structlog.get_logger(), report(problems=problems), each_deletion=False)
+    log_report(structlog.get_logger(), report(problems=problems), each_deletion=False)
     (line,) = capsys.readouterr().err.splitlines()
     assert json.loads(line)["problems"] == [*problems[:5], "and 4995 more"]
 
@@ -120,7 +121,7 @@ def test_no_line_is_longer_than_what_a_container_runtime_takes_whole(
     planned = replace(report(rows, problems=tuple(told)), unnamed_readers=tuple(told))
     log = structlog.get_logger()
     getattr(log, level)(logs.CONFIG_RELOADED, added=told, error=sentence * times * 500)
-    logs.log_report(log, planned, each_deletion=True)
+    log_report(log, planned, each_deletion=True)
     for line in capsys.readouterr().err.splitlines():
         assert len(line.encode()) <= 16_384
         assert json.loads(line)["event"].startswith("retentiond.")
