@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import closing, contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
@@ -29,11 +29,16 @@ GroupDocument = Mapping[str, Any]
 GROUP_COLUMNS: tuple[Column[GroupDocument], ...] = (
     Column("GROUP", NAME, lambda document: say_name(document["group"])),
     Column("KIND", WORD, lambda document: document["kind"]),
-    Column("TOPICS", FIGURE, lambda document: str(len(document["topics"]))),
-    Column("WITHOUT COMMIT", FIGURE, lambda document: str(len(document["without_commit"]) or "-")),
+    Column("TOPICS", FIGURE, lambda document: _count(document["topics"], "0")),
+    Column("WITHOUT COMMIT", FIGURE, lambda document: _count(document["without_commit"], "-")),
     Column("REMEMBERED", WORD, lambda document: "yes" if document["remembered"] else "no"),
     Column("VANISHED SINCE", WORD, lambda document: document["vanished_since"] or "-"),
 )
+
+
+def _count(topics: Sized | None, none: str) -> str:
+    """``topics`` None: not known."""
+    return "?" if topics is None else str(len(topics) or none)
 
 
 def group_style(document: GroupDocument) -> str:

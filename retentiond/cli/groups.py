@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,6 +22,7 @@ from retentiond.cli.options import (
     ConfigPath,
     Confirmed,
     Debug,
+    Fresh,
     Output,
     OutputFormat,
     confirm,
@@ -30,7 +32,7 @@ from retentiond.cli.options import (
 )
 from retentiond.cli.output.printing import Printer, next_cycle, print_json, progress
 from retentiond.errors import KafkaUnavailable, RetentiondError, UsageError
-from retentiond.formatting import printable, say_many
+from retentiond.formatting import printable, say_about, say_many
 from retentiond.state.operator_actions import action_now, record_action
 
 if TYPE_CHECKING:
@@ -58,9 +60,14 @@ def groups(  # noqa: PLR0917 - typer hands each option over by its name
     ] = None,
     config: ConfigPath = None,
     output: OutputFormat = Output.TABLE,
+    fresh: Fresh = False,
     debug: Debug = False,
 ) -> None:
     """Show every group that is remembered or in the cluster, and since when it has vanished.
+
+    A daemon of this user with the same configuration answers at once, as of its last cycle, and the
+    answer says how old it is. With --fresh or --topic the cluster is asked: only that shows which
+    topics a group reads that is not remembered.
 
     If no cycle has seen a group read an enabled topic, or none has since the group was forgotten,
     it is not remembered. If the cluster can't be asked, the command shows the remembered groups
@@ -75,6 +82,7 @@ def groups(  # noqa: PLR0917 - typer hands each option over by its name
             raise UsageError(f"--vanished and --topic before {name} only filter what is shown")
         return
     is_asked = matching(topic)
+    from retentiond.cli.output.beside_daemon import answered, seen_document
     from retentiond.state.groups_lookup import recall
     from retentiond.tell.figures.group_answers import group_document
 
@@ -82,14 +90,23 @@ def groups(  # noqa: PLR0917 - typer hands each option over by its name
     remembered = recall(loaded.state_dir)
     known = by_reader(remembered)
     documents = [group_document(reader.group_id, on) for reader, on in known.items()]
-    is_misconfigured = False
-    try:
-        documents += _not_remembered(loaded, remembered)
-    except RetentiondError as error:
-        # No outage, but a login or a certificate that somebody has to put right.
-        is_misconfigured = isinstance(error, KafkaUnavailable) and error.kind is not None
-        said = printable(f"only the remembered groups are shown: {error}")
-        print(f"retentiond: warning: {said}", file=sys.stderr)
+    is_misconfigured, age_ms = False, None
+    seen = seen_document(None)
+    told = None if fresh or topic else answered(loaded, "groups", {}, Printer())
+    if told is not None:
+        listing = json.loads(told)
+        age_ms = listing["age_ms"]
+        seen = seen_document(age_ms)
+        documents += _unknown_to(remembered, listing["groups"])
+    else:
+        try:
+            documents += _not_remembered(loaded, remembered)
+        except RetentiondError as error:
+            seen = dict.fromkeys(seen)
+            # No outage, but a login or a certificate that somebody has to put right.
+            is_misconfigured = isinstance(error, KafkaUnavailable) and error.kind is not None
+            said = printable(f"only the remembered groups are shown: {error}")
+            print(f"retentiond: warning: {said}", file=sys.stderr)
     documents = [
         document
         for document in documents
@@ -101,15 +118,20 @@ def groups(  # noqa: PLR0917 - typer hands each option over by its name
         if remembered.lost:
             said = printable(f"vanished groups may be missing: {remembered.lost}")
             print(f"retentiond: warning: {said}", file=sys.stderr)
-        print_json(documents)
+        print_json([document | seen for document in documents])
     else:
-        _print(documents, remembered.lost)
+        _print(documents, remembered.lost, age_ms)
     if is_misconfigured:
         raise typer.Exit(1)
 
 
-def _print(documents: list[dict[str, Any]], lost: str | None) -> None:
+def _print(documents: list[dict[str, Any]], lost: str | None, age_ms: int | None) -> None:
     printer = Printer()
+    if age_ms is not None:
+        printer.say(
+            f"As the daemon saw it {say_about(age_ms)} ago. --fresh asks the cluster, also for the "
+            "topics of groups that are not remembered."
+        )
     printer.table(GROUP_COLUMNS, documents, group_style)
     if lost:
         printer.say(f"Nothing is deleted: {lost}.")
@@ -122,6 +144,13 @@ def _print(documents: list[dict[str, Any]], lost: str | None) -> None:
             "A group holds a topic that it was seen to read, and never committed on, until it "
             "commits there or is forgotten; --output json says since when."
         )
+
+
+def _unknown_to(remembered: Remembered, listed: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of the listed groups those that the memory doesn't have; what they read is not known."""
+    known = {at.group_id for at in remembered.commits if not at.is_external}
+    unknown = {"remembered": False, "vanished_since": None, "topics": None, "without_commit": None}
+    return [group | unknown for group in listed if group["group"] not in known]
 
 
 def _not_remembered(config: Config, remembered: Remembered) -> list[dict[str, Any]]:

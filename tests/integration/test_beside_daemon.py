@@ -1,7 +1,8 @@
-"""``explain`` beside a daemon, a real process, on a real broker."""
+"""``explain`` and ``groups`` beside a daemon, a real process, on a real broker."""
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,10 @@ pytestmark = pytest.mark.broker
 HOURLY: dict[str, Any] = {"interval": "1h"}
 NO_ENGINE = mock.patch("retentiond.daemon.engine.Engine", side_effect=AssertionError("it reads"))
 """Clients and Spark are an engine's."""
+
+NO_CLUSTER = mock.patch(
+    "retentiond.kafka.cluster.KafkaCluster", side_effect=AssertionError("it reads")
+)
 
 
 def test_the_daemon_answers_within_a_second_and_without_spark(
@@ -40,6 +45,10 @@ def test_the_daemon_answers_within_a_second_and_without_spark(
             began = time.monotonic()
             done = explained()
             assert time.monotonic() - began < 1
+        with NO_CLUSTER:
+            rows = json.loads(run_here("groups", "--output", "json", cwd=tmp_path).out)
+        (row,) = (row for row in rows if row["group"] == group)
+        assert (row["remembered"], row["answered_by"]) == (True, "daemon")
         fresh = explained("--fresh")
         assert (done.err, fresh.err) == ("", "")
         assert (done.plan["answered_by"], done.plan["cutoff"]) == ("daemon", 7)

@@ -7,6 +7,7 @@ A command that only asks imports little, because that would take longer than the
 from __future__ import annotations
 
 import io
+import json
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -34,10 +35,36 @@ def answered(
         return None
 
 
+def seen_document(age_ms: int | None) -> dict[str, object]:
+    """In JSON. ``age_ms``: of the daemon's last cycle; None: the cluster was read."""
+    return {"answered_by": "reading" if age_ms is None else "daemon", "age_ms": age_ms or 0}
+
+
+def _age_ms(cycle: LastCycle) -> int:
+    from retentiond.clock import now_ms
+
+    return max(0, now_ms() - cycle.report.plan.planned_at_ms)
+
+
+def _groups(cycle: LastCycle, _about: Mapping[str, str]) -> str:
+    """The cluster's groups, as JSON with ``age_ms``. The command itself knows what is remembered of
+    them; the topics of the others are not known, unless they are enabled."""
+    from retentiond.errors import KafkaUnavailable
+    from retentiond.snapshot import ABSENT, VANISHED
+
+    if problems := cycle.report.problems:  # a reading says so, and may be luckier
+        raise KafkaUnavailable(problems[0])
+    groups = [
+        {"group": group.name, "kind": group.kind.value}
+        for group in cycle.snapshot.groups
+        if group.state not in (ABSENT, VANISHED) and not group.is_external
+    ]
+    return json.dumps({"age_ms": _age_ms(cycle), "groups": groups})
+
+
 def _explain(cycle: LastCycle, about: Mapping[str, str]) -> str:
     from retentiond.cli.options import Output
     from retentiond.cli.output.explain import show, with_state
-    from retentiond.clock import now_ms
     from retentiond.state.groups_lookup import recall_topic
     from retentiond.tell.explained_evidence import ExplainedPlan, partitions_at
     from retentiond.tell.explanation import explained
@@ -55,9 +82,9 @@ def _explain(cycle: LastCycle, about: Mapping[str, str]) -> str:
         with_state(found, config, partition),
         Output(about["output"]),
         is_whole=partition is None,
-        age_ms=max(0, now_ms() - report.plan.planned_at_ms),
+        age_ms=_age_ms(cycle),
     )
     return text.getvalue()
 
 
-ANSWERS: Answers = {"explain": _explain}
+ANSWERS: Answers = {"explain": _explain, "groups": _groups}

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from retentiond.cli.options import Output
+from retentiond.cli.output.beside_daemon import seen_document
 from retentiond.cli.output.plan import STYLES, say_problems
 from retentiond.cli.output.printing import FIGURE, NAME, TEXT, WORD, Column, Printer, print_json
 from retentiond.config import Config
@@ -96,8 +97,7 @@ def show(
 def _document(
     report: CycleReport, explained: TopicExplanation, age_ms: int | None, is_whole: bool
 ) -> dict[str, Any]:
-    by = "reading" if age_ms is None else "daemon"
-    seen = {**evidence_document(report), "answered_by": by, "age_ms": age_ms or 0}
+    seen = evidence_document(report) | seen_document(age_ms)
     partitions = [
         explanation_document(explained, partition)
         | ({} if age_ms is None else outcome_document(partition.answer.outcome))

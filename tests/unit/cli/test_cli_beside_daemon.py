@@ -1,10 +1,13 @@
-"""``retentiond explain`` beside a daemon, over a real socket: who answers, and what is said."""
+"""``explain`` and ``groups`` beside a daemon, over a real socket: who answers, what is said."""
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import stat
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -31,6 +34,7 @@ from retentiond.tell.local_socket import FOLDER, NAME, NoAnswer, ask
 from retentiond.tell.web import DaemonStatus
 from tests.support.builders.explained_plans import evidence, remember
 from tests.support.builders.gather_worlds import healthy
+from tests.support.fakes import FakeCluster
 from tests.unit.cli.conftest import CONFIG, Command
 
 EXPLAIN = ("explain", "orders", "--config", "retentiond.yaml")
@@ -333,3 +337,83 @@ def test_nothing_of_the_configuration_is_on_the_wire(loaded: Config) -> None:
     assert first != second
     assert b"9092" not in first
     assert fingerprint(loaded).hex().encode() not in first
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
+    """What `groups` asks where no daemon answers; stranger reads no enabled topic."""
+    cluster = healthy()
+    monkeypatch.setattr("retentiond.kafka.cluster.KafkaCluster", lambda *_: cluster)
+    return cluster
+
+
+@pytest.mark.usefixtures("daemon")
+def test_groups_are_told_by_the_daemon_but_for_what_only_a_reading_knows(
+    command: Command, cluster: FakeCluster
+) -> None:
+    asked = ("groups", "--config", "retentiond.yaml", "--output", "json")
+    cluster.commit("late", {("orders", 0): 1})  # since the last cycle
+    told = {row["group"]: row for row in json.loads(command(*asked).out)}
+    anew = {row["group"]: row for row in json.loads(command(*asked, "--fresh").out)}
+    assert anew.keys() - told.keys() == {"late"}
+    for name, row in told.items():
+        assert row.pop("answered_by") == "daemon"
+        assert 42_000 <= row.pop("age_ms") < 60_000
+        assert (anew[name].pop("answered_by"), anew[name].pop("age_ms")) == ("reading", 0)
+        if not row["remembered"]:
+            assert (row.pop("topics"), row.pop("without_commit")) == (None, None)
+            anew[name] = {key: anew[name][key] for key in row}
+        assert row == anew[name]
+    assert [name for name, row in told.items() if not row["remembered"]] == [
+        "newcomer", "pipeline", "stranger"
+    ]  # fmt: skip
+
+
+@pytest.mark.usefixtures("daemon", "cluster")
+def test_a_table_of_groups_says_how_old_it_is_and_what_is_not_known(command: Command) -> None:
+    head, _, *rows = command("groups", "--config", "retentiond.yaml").out.splitlines()
+    assert head == (
+        "As the daemon saw it 42 seconds ago. --fresh asks the cluster, also for the topics of "
+        "groups that are not remembered."
+    )
+    (stranger,) = (line.split() for line in rows if line.startswith("stranger"))
+    assert stranger == ["stranger", "classic", "?", "?", "no", "-"]
+
+
+@pytest.mark.usefixtures("daemon", "cluster")
+def test_which_groups_read_a_topic_is_asked_of_the_cluster(command: Command) -> None:
+    asked = ("groups", "--config", "retentiond.yaml", "--topic", "secrets", "--output", "json")
+    (row,) = json.loads(command(*asked).out)
+    assert (row["group"], row["answered_by"]) == ("stranger", "reading")
+
+
+@pytest.mark.usefixtures("cluster")
+def test_groups_that_may_be_incomplete_are_asked_of_the_cluster(
+    command: Command, status: DaemonStatus, loaded: Config, planned: ExplainedPlan
+) -> None:
+    plan = replace(planned.report.plan, problems=("a coordinator is not there",), complete=False)
+    doubtful = replace(planned, report=replace(planned.report, plan=plan))
+    with running(status, loaded, doubtful):
+        rows = json.loads(command("groups", "--config", "retentiond.yaml", "-o", "json").out)
+    assert {row["answered_by"] for row in rows} == {"reading"}
+
+
+ASKS = """\
+import sys
+from unittest import mock
+from retentiond.tell import local_socket
+with mock.patch.object(local_socket, "ask", return_value="answered\\n"):
+    from retentiond.cli.main import main
+    try:
+        main()
+    except SystemExit as ended:
+        assert not ended.code
+print(sorted({"pyspark", "py4j", "pyarrow", "starlette", "uvicorn"}.intersection(sys.modules)))
+"""
+
+
+def test_a_command_that_the_daemon_answers_loads_neither_spark_nor_what_reads(config: Path) -> None:
+    """Importing it would take longer than the answer."""
+    command = [sys.executable, "-c", ASKS, "explain", "orders", "--config", str(config)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "answered\n[]\n"
