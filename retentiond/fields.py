@@ -23,10 +23,14 @@ class Storage(Enum):
     """How a value is kept; each output has its own types for these."""
 
     TEXT = "text"
+    WORD = "a word out of a few"
+    TIME = "RFC 3339 time"
     FLAG = "true or false"
     INT32 = "32-bit integer"
     INT64 = "64-bit integer"
     COUNTS = "integers by name"
+    OFFSETS = "offsets by partition, by topic"
+    TIMES = "RFC 3339 times by topic"
     ROWS = "rows"
 
 
@@ -40,8 +44,11 @@ class FieldType(NamedTuple):
 
 
 TEXT = FieldType(Storage.TEXT)
+WORD = FieldType(Storage.WORD)
+TIME = FieldType(Storage.TIME)
 FLAG = FieldType(Storage.FLAG)
 NUMBER = FieldType(Storage.INT32)
+TOPIC_COUNT = FieldType(Storage.INT32, "topics")
 GROUPS = FieldType(Storage.INT32, "groups")
 PARTITIONS = FieldType(Storage.INT32, "partitions")
 OFFSET = FieldType(Storage.INT64, "offset")
@@ -49,6 +56,8 @@ RECORDS = FieldType(Storage.INT64, "records")
 BYTES = FieldType(Storage.INT64, "bytes")
 MILLISECONDS = FieldType(Storage.INT64, "ms")
 COUNTS = FieldType(Storage.COUNTS, "partitions")
+OFFSETS = FieldType(Storage.OFFSETS, "offset")
+TIMES = FieldType(Storage.TIMES)
 
 
 def rows_of(row: type[Any]) -> FieldType:
@@ -58,6 +67,10 @@ def rows_of(row: type[Any]) -> FieldType:
 API, PLAN, FIRST_LOOK = TOPICS = ("api", "plan", "first look")
 """The JSON that rows of topics stand in: ``/api/topics`` and ``explain``; ``/api/plan`` and
 ``plan``; the first look. The latter is a table as well."""
+
+GROUP_LIST, GROUP, COMMAND = OF_GROUPS = ("groups", "group", "retentiond groups")
+"""The JSON that rows of groups stand in: ``/api/groups``; ``/api/groups/NAME``; and that of the
+command, which is a table as well."""
 
 PARTITION = "partition"
 """A partition that ``explain`` explains."""
@@ -222,7 +235,7 @@ def document_of(row: Any, where: str = API) -> dict[str, Any]:
 
 def _plain(value: Any, where: str) -> Any:
     if isinstance(value, Mapping):
-        return {str(name): count for name, count in value.items()}
+        return {str(name): _plain(part, where) for name, part in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [document_of(row, where) for row in value]
     return value

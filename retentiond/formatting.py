@@ -15,7 +15,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
-from retentiond.fields import BYTES, Shown
+from retentiond.fields import BYTES, Shown, Storage
 from retentiond.model import GroupKind
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
@@ -80,11 +80,15 @@ def say_gib_days(gib_days: float) -> str:
 
 def say_field(field: Shown, row: object, unknown: str = "?") -> str:
     """A field of a row as a cell of a table."""
-    value, unit = field.of(row), field.said.type.unit
+    value, (storage, unit, _) = field.of(row), field.said.type
     if value is None:
-        return unknown
+        return "-" if storage is Storage.TIME else unknown
     if value == 0 and field.said.is_dash:
         return "-"
+    if storage is Storage.FLAG:
+        return "yes" if value else "no"
+    if storage is Storage.TEXT:
+        return say_name(value)
     return say_bytes(value) if unit == BYTES.unit else say_count(value) if unit else str(value)
 
 

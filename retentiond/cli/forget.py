@@ -5,15 +5,16 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from retentiond.cli.options import confirm, duration_ms, load, matching
-from retentiond.cli.output.printing import FIGURE, NAME, WORD, Column, Printer
+from retentiond.cli.output.printing import Printer, columns_of
 from retentiond.errors import RetentiondError, StateError, UsageError
+from retentiond.fields import COMMAND
 from retentiond.formatting import say_many, say_name, say_names, say_reader
 from retentiond.model import GroupKind
 from retentiond.state.operator_actions import Action, action_now, record_action
@@ -22,27 +23,14 @@ if TYPE_CHECKING:
     from retentiond.config import Config
     from retentiond.memory.readers import ReaderName, RememberedReader
     from retentiond.memory.remembered import Remembered
-
-GroupDocument = Mapping[str, Any]
-"""A group as ``--output json`` gives it."""
-
-GROUP_COLUMNS: tuple[Column[GroupDocument], ...] = (
-    Column("GROUP", NAME, lambda document: say_name(document["group"])),
-    Column("KIND", WORD, lambda document: document["kind"]),
-    Column("TOPICS", FIGURE, lambda document: _count(document["topics"], "0")),
-    Column("WITHOUT COMMIT", FIGURE, lambda document: _count(document["without_commit"], "-")),
-    Column("REMEMBERED", WORD, lambda document: "yes" if document["remembered"] else "no"),
-    Column("VANISHED SINCE", WORD, lambda document: document["vanished_since"] or "-"),
-)
+    from retentiond.tell.figures.group_rows import GroupRow
 
 
-def _count(topics: Sized | None, none: str) -> str:
-    """``topics`` None: not known."""
-    return "?" if topics is None else str(len(topics) or none)
+def show_groups(printer: Printer, rows: Iterable[GroupRow]) -> None:
+    from retentiond.tell.figures.group_rows import GroupRow
 
-
-def group_style(document: GroupDocument) -> str:
-    return "yellow" if document["vanished_since"] else ""
+    columns = columns_of(GroupRow, COMMAND)
+    printer.table(columns, rows, lambda row: "yellow" if row.vanished_since else "")
 
 
 def by_reader(remembered: Remembered) -> Mapping[ReaderName, Mapping[str, RememberedReader]]:
@@ -136,10 +124,10 @@ def forget_vanished(
     if not chosen:
         raise UsageError(f"no group has vanished that is meant{_see(remembered)}")
     shown = list(chosen)[:MOST_PREVIEWED]
-    from retentiond.tell.figures.group_answers import group_document
+    from retentiond.tell.figures.group_rows import remembered_group
 
-    documents = [group_document(each.group_id, meant[each]) for each in shown]
-    printer.table(GROUP_COLUMNS, documents, group_style)
+    rows = [remembered_group(reader.group_id, meant[reader]) for reader in shown]
+    show_groups(printer, rows)
     if len(chosen) > len(shown):
         printer.say(f"… and {say_many(len(chosen) - len(shown), 'more group')}")
     where = _where(topic)

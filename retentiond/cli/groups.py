@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from retentiond.cli.forget import (
-    GROUP_COLUMNS,
     NamedKind,
     by_reader,
     forget_one,
     forget_vanished,
-    group_style,
+    show_groups,
 )
 from retentiond.cli.options import (
     ONLY_TOPICS,
@@ -32,12 +32,14 @@ from retentiond.cli.options import (
 )
 from retentiond.cli.output.printing import Printer, next_cycle, print_json, progress
 from retentiond.errors import KafkaUnavailable, RetentiondError, UsageError
+from retentiond.fields import COMMAND, document_of
 from retentiond.formatting import printable, say_about, say_many
 from retentiond.state.operator_actions import action_now, record_action
 
 if TYPE_CHECKING:
     from retentiond.config import Config
     from retentiond.memory.remembered import Remembered
+    from retentiond.tell.figures.group_rows import GroupRow
 
 
 app = typer.Typer(no_args_is_help=False)
@@ -84,12 +86,12 @@ def groups(  # noqa: PLR0917 - typer hands each option over by its name
     is_asked = matching(topic)
     from retentiond.cli.output.beside_daemon import answered, seen_document
     from retentiond.state.groups_lookup import recall
-    from retentiond.tell.figures.group_answers import group_document
+    from retentiond.tell.figures.group_rows import remembered_group
 
     loaded = load(set_up(context, config, debug))
     remembered = recall(loaded.state_dir)
     known = by_reader(remembered)
-    documents = [group_document(reader.group_id, on) for reader, on in known.items()]
+    rows = [remembered_group(reader.group_id, reads) for reader, reads in known.items()]
     is_misconfigured, age_ms = False, None
     seen = seen_document(None)
     told = None if fresh or topic else answered(loaded, "groups", {}, Printer())
@@ -97,68 +99,73 @@ def groups(  # noqa: PLR0917 - typer hands each option over by its name
         listing = json.loads(told)
         age_ms = listing["age_ms"]
         seen = seen_document(age_ms)
-        documents += _unknown_to(remembered, listing["groups"])
+        rows += _unknown_to(remembered, listing["groups"])
     else:
         try:
-            documents += _not_remembered(loaded, remembered)
+            rows += _not_remembered(loaded, remembered)
         except RetentiondError as error:
             seen = dict.fromkeys(seen)
             # No outage, but a login or a certificate that somebody has to put right.
             is_misconfigured = isinstance(error, KafkaUnavailable) and error.kind is not None
             said = printable(f"only the remembered groups are shown: {error}")
             print(f"retentiond: warning: {said}", file=sys.stderr)
-    documents = [
-        document
-        for document in documents
-        if (document["vanished_since"] or not vanished)
-        and (not topic or any(map(is_asked, document["topics"])))
+    rows = [
+        row
+        for row in rows
+        if (row.vanished_since or not vanished)
+        and (not topic or any(map(is_asked, row.reads or ())))
     ]
-    documents.sort(key=lambda document: (document["group"], document["kind"]))
+    rows.sort(key=lambda row: (row.group, row.kind))
     if output is Output.JSON:
         if remembered.lost:
             said = printable(f"vanished groups may be missing: {remembered.lost}")
             print(f"retentiond: warning: {said}", file=sys.stderr)
-        print_json([document | seen for document in documents])
+        print_json([document_of(row, COMMAND) | seen for row in rows])
     else:
-        _print(documents, remembered.lost, age_ms)
+        _print(rows, remembered.lost, age_ms)
     if is_misconfigured:
         raise typer.Exit(1)
 
 
-def _print(documents: list[dict[str, Any]], lost: str | None, age_ms: int | None) -> None:
+def _print(rows: list[GroupRow], lost: str | None, age_ms: int | None) -> None:
     printer = Printer()
     if age_ms is not None:
         printer.say(
             f"As the daemon saw it {say_about(age_ms)} ago. --fresh asks the cluster, also for the "
             "topics of groups that are not remembered."
         )
-    printer.table(GROUP_COLUMNS, documents, group_style)
+    show_groups(printer, rows)
     if lost:
         printer.say(f"Nothing is deleted: {lost}.")
-    vanished = sum(document["vanished_since"] is not None for document in documents)
-    unknown = sum(not document["remembered"] for document in documents)
+    vanished = sum(row.vanished_since is not None for row in rows)
+    unknown = sum(not row.remembered for row in rows)
     also = f", {unknown} not remembered" if unknown else ""
-    printer.say(f"{say_many(len(documents), 'group')}, {vanished} vanished{also}")
-    if any(document["without_commit"] for document in documents if document["remembered"]):
+    printer.say(f"{say_many(len(rows), 'group')}, {vanished} vanished{also}")
+    if any(row.without_commit for row in rows if row.remembered):
         printer.say(
             "A group holds a topic that it was seen to read, and never committed on, until it "
             "commits there or is forgotten; --output json says since when."
         )
 
 
-def _unknown_to(remembered: Remembered, listed: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _unknown_to(remembered: Remembered, listed: list[dict[str, str]]) -> Iterator[GroupRow]:
     """Of the listed groups those that the memory doesn't have; what they read is not known."""
+    from retentiond.tell.figures.group_rows import GroupRow
+
     known = {at.group_id for at in remembered.commits if not at.is_external}
-    unknown = {"remembered": False, "vanished_since": None, "topics": None, "without_commit": None}
-    return [group | unknown for group in listed if group["group"] not in known]
+    for group in listed:
+        if group["group"] not in known:
+            yield GroupRow(group["group"], group["kind"], is_remembered=False)
 
 
-def _not_remembered(config: Config, remembered: Remembered) -> list[dict[str, Any]]:
+def _not_remembered(config: Config, remembered: Remembered) -> list[GroupRow]:
     """The groups of the cluster that the memory doesn't have. Raises `RetentiondError`."""
     from retentiond.gather.gather import refuse_another_cluster
     from retentiond.gather.groups import read_groups
     from retentiond.kafka.cluster import KafkaCluster
     from retentiond.kafka.settings.properties import translate
+    from retentiond.memory.readers import RememberedReader
+    from retentiond.tell.figures.group_rows import GroupRow
 
     known = {at.group_id for at in remembered.commits if not at.is_external}
     with (
@@ -169,26 +176,19 @@ def _not_remembered(config: Config, remembered: Remembered) -> list[dict[str, An
         listing = read_groups(kafka, read_commits=lambda ids: kafka.commits({*ids} - known))
     if listing.problems:
         raise KafkaUnavailable(listing.problems[0])
-    found = []
+    rows = []
     for group_id in listing.groups.keys() - known:
         members = listing.members.get(group_id)
-        topics: dict[str, dict[str, int]] = {
+        kind = listing.groups[group_id].kind
+        commits: dict[str, dict[int, int]] = {
             topic: {} for topic in (members.topics if members else ())
         }
         for commit in listing.commits.get(group_id, ()):
             if commit.offset is not None:
-                topics.setdefault(commit.topic, {})[str(commit.partition)] = commit.offset
-        found.append(
-            {
-                "group": group_id,
-                "kind": listing.groups[group_id].kind.value,
-                "remembered": False,
-                "vanished_since": None,
-                "topics": dict(sorted(topics.items())),
-                "without_commit": {topic: None for topic, at in topics.items() if not at},
-            }
-        )
-    return found
+                commits.setdefault(commit.topic, {})[commit.partition] = commit.offset
+        reads = {topic: RememberedReader(kind, offsets) for topic, offsets in commits.items()}
+        rows.append(GroupRow(group_id, kind.value, reads=reads, is_remembered=False))
+    return rows
 
 
 @app.command()

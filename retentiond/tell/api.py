@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +11,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from retentiond.fields import API, document_of
-from retentiond.model import Verdict
+from retentiond.fields import API, GROUP, GROUP_LIST, document_of
 from retentiond.state.groups_lookup import readers_of, topics_read_by
 from retentiond.state.operator_actions import read_pause
-from retentiond.tell.figures.group_answers import group_document
+from retentiond.tell.figures.group_rows import group_of, groups_of
 from retentiond.tell.page.details import find_group
 from retentiond.tell.page.overview import findings
 from retentiond.tell.report import (
@@ -86,31 +84,13 @@ class _Answers:
         }
 
     def groups(self, _request: Request, report: CycleReport) -> dict[str, Any]:
-        bound = Counter(row.binding_group for row in report.plan.rows)
-        held = Counter(row.binding_group for row in report.plan.rows if row.verdict is Verdict.HOLD)
-        return {
-            "groups": [
-                {
-                    "group": group_id,
-                    "kind": state.kind,
-                    "state": state.state,
-                    "vanished_ms": report.standing.vanished_ms.get(group_id),
-                    "binds_partitions": bound[group_id],
-                    "holds_partitions": held[group_id],
-                }
-                for group_id, state in sorted(report.group_states.items())
-            ]
-        }
+        return {"groups": [document_of(group, GROUP_LIST) for group in groups_of(report)]}
 
     def group(self, request: Request, report: CycleReport) -> dict[str, Any] | None:
         name = request.query_params.get("name", request.path_params["name"])
-        found = find_group(report, name)
-        group_id = name if found is None else found
-        reads = topics_read_by(self.state_dir, group_id) or {}
-        if found is None and not reads:
+        known = find_group(report, name)
+        group_id = name if known is None else known
+        reads = topics_read_by(self.state_dir, group_id)
+        if known is None and not reads:
             return None
-        row = next(
-            (row for row in self.groups(request, report)["groups"] if row["group"] == group_id),
-            {"group": group_id},
-        )
-        return row | (group_document(group_id, reads) if reads else {"remembered": False})
+        return document_of(group_of(report, group_id, reads), GROUP)

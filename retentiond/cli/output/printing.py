@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.segment import Segment
 from rich.table import Table
 
-from retentiond.fields import figures_of
+from retentiond.fields import Shown, Storage, figures_of
 from retentiond.formatting import printable, rfc3339, say_field
 
 T = TypeVar("T")
@@ -61,7 +61,7 @@ def columns_of(row: type[T], table: str) -> tuple[Column[T], ...]:
     return tuple(
         Column(
             field.said.columns[table],
-            FIGURE if field.said.type.unit else NAME,
+            _kind_of(field),
             partial(say_field, field),
         )
         for field in figures_of(row)
@@ -74,6 +74,11 @@ class Look(NamedTuple):
 
     width: int
     colors: str
+
+
+def _kind_of(field: Shown) -> ColumnKind:
+    storage, unit, _ = field.said.type
+    return FIGURE if unit else NAME if storage is Storage.TEXT else WORD
 
 
 class Printer:

@@ -10,16 +10,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 from retentiond.fields import known_total, total
-from retentiond.formatting import rfc3339
-from retentiond.memory.readers import GroupOnTopic, RememberedReader
+from retentiond.memory.readers import GroupOnTopic
 from retentiond.model import GroupKind
-from retentiond.tell.figures.answers import ClusterAnswer, TopicAnswer
-from retentiond.tell.figures.kept_records import (
-    KeptRecords,
-)
+from retentiond.tell.figures.answers import TopicAnswer
+from retentiond.tell.figures.kept_records import KeptRecords
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,68 +96,6 @@ class GroupAnswer:
         return min(behind) if behind else since_ms.get(next(iter(self.ends)))
 
 
-@dataclass(frozen=True)
-class GroupOnTopics:
-    """A group on all topics that it reads or binds. ``topics``: those on which it keeps most come
-    first, then those on which it lags most."""
-
-    topics: tuple[tuple[TopicAnswer, GroupAnswer], ...]
-
-    @property
-    def answers(self) -> tuple[GroupAnswer, ...]:
-        return tuple(answer for _, answer in self.topics)
-
-    @property
-    def binds(self) -> int:
-        return sum(len(each.binds) for each in self.answers)
-
-    @property
-    def kept_records(self) -> int:
-        return sum(each.kept_records for each in self.answers)
-
-    @property
-    def kept_bytes(self) -> int | None:
-        return total(each.kept_bytes for each in self.answers)
-
-    @property
-    def known_lag(self) -> int | None:
-        """The lag over the partitions where it is known; None if it is known on none."""
-        return known_total(each.known_lag for each in self.answers)
-
-    @property
-    def keeps_since_ms(self) -> int | None:
-        """Since when the group has not moved, on the topic where it has kept records longest. None
-        if it keeps none, or if that was not observed."""
-        since_ms = (each.stands_since_ms for each in self.answers if each.kept_records)
-        return min((each for each in since_ms if each is not None), default=None)
-
-
-def group_on_topics(
-    cluster: ClusterAnswer, group_id: str, readers: Mapping[str, TopicReader]
-) -> GroupOnTopics:
-    """The group on all topics that it reads or binds. ``readers``: the group as a reader, by
-    topic."""
-    answers: list[tuple[TopicAnswer, GroupAnswer]] = []
-    for topic in cluster.topics:
-        reader = readers.get(topic.topic)
-        if reader is None:
-            if all(each.row.binding_group != group_id for each in topic.partitions):
-                continue
-            reader = TopicReader(group_id, None)
-        answers.extend((topic, answer) for answer in group_answers(topic, [reader]))
-    answers.sort(key=lambda pair: _keeps_most_first(pair[1]))
-    return GroupOnTopics(tuple(answers))
-
-
-def _keeps_most_first(answer: GroupAnswer) -> tuple[int, int, int, int]:
-    return (
-        -(answer.kept_bytes or 0),
-        -answer.kept_records,
-        -len(answer.binds),
-        -(answer.known_lag or 0),
-    )
-
-
 def group_answers(topic: TopicAnswer, readers: Iterable[TopicReader]) -> tuple[GroupAnswer, ...]:
     """The answers for a topic's groups: those that bind most partitions come first, then those that
     lag most."""
@@ -201,24 +135,3 @@ class LagReport:
 
 
 NO_LAG_READ = LagReport()
-
-
-def group_document(group_id: str, on: Mapping[str, RememberedReader]) -> dict[str, Any]:
-    """A remembered group. ``on``: its commits, by topic."""
-    absent = [last.absent_since_ms for last in on.values()]
-    since = max((at for at in absent if at is not None), default=None)
-    return {
-        "group": group_id,
-        "kind": next(iter(on.values())).kind.value,
-        "remembered": True,
-        "vanished_since": None if since is None or None in absent else rfc3339(since),
-        "topics": {
-            topic: {str(partition): offset for partition, offset in sorted(last.offsets.items())}
-            for topic, last in sorted(on.items())
-        },
-        "without_commit": {
-            topic: None if last.seen_at_ms is None else rfc3339(last.seen_at_ms)
-            for topic, last in sorted(on.items())
-            if not last.offsets
-        },
-    }

@@ -13,13 +13,8 @@ from retentiond.formatting import parse_time
 from retentiond.memory.readers import RememberedReader
 from retentiond.model import PlanRow, Verdict
 from retentiond.tell.figures.answers import PartitionAnswer, SimilarPartitions, TopicAnswer
-from retentiond.tell.figures.group_answers import (
-    GroupAnswer,
-    GroupOnTopics,
-    TopicReader,
-    group_answers,
-    group_on_topics,
-)
+from retentiond.tell.figures.group_answers import GroupAnswer, TopicReader, group_answers
+from retentiond.tell.figures.group_rows import remembered_reader
 from retentiond.tell.figures.kept_records import cause
 from retentiond.tell.page.overview import Paged, paged
 from retentiond.tell.page.render import BarSegment, address, bar, mark, records_by_kind
@@ -70,16 +65,6 @@ def groups(topic: TopicAnswer, readers: RememberedReaders) -> tuple[tuple[GroupA
     return answers[:MOST_GROUPS], max(0, len(answers) - MOST_GROUPS)
 
 
-def remembered_reader(group_id: str, last: RememberedReader) -> TopicReader:
-    return TopicReader(
-        group_id,
-        last.kind,
-        last.offsets,
-        last.moved_at_ms,
-        last.absent_since_ms,
-    )
-
-
 def partitions(topic: TopicAnswer, wanted: PartitionFilter) -> Paged[PartitionItem]:
     found = [each for each in topic.partitions if wanted.verdict in (None, each.row.verdict)]
     whole = max(each.log_records or 0 for each in topic.partitions)
@@ -101,52 +86,9 @@ def _cause_since(row: PlanRow) -> int | None:
     return parse_time(row.binding_since) if is_group and row.binding_since else None
 
 
-@dataclass(frozen=True, slots=True)
-class GroupItem:
-    """What the page of a group shows.
-
-    - ``kind`` and ``state``: None if the last cycle did not see the group.
-    - ``holds``: how many of the partitions that it binds are held.
-    - ``absent_since_ms``: since when the group has been missing on all its topics; None if it is
-      not missing.
-    """
-
-    group_id: str
-    kind: str | None
-    state: str | None
-    answer: GroupOnTopics
-    holds: int
-    absent_since_ms: int | None
-    topics: Paged[tuple[TopicAnswer, GroupAnswer]]
-
-
 def find_group(report: CycleReport, name: str) -> str | None:
     """The group with this name in its address, among the groups that the cycle saw or that bind a
     partition."""
     binding = (row.binding_group for row in report.plan.rows)
     known = dict.fromkeys((*report.group_states, *binding))
     return next((each for each in known if each is not None and address(each) == name), None)
-
-
-def group_item(
-    report: CycleReport, group_id: str, reads: Mapping[str, RememberedReader], page: str | None
-) -> GroupItem:
-    """What the page of a group shows. ``reads``: the group's remembered commits, by topic."""
-    readers = {topic: remembered_reader(group_id, last) for topic, last in reads.items()}
-    answer = group_on_topics(report.answers, group_id, readers)
-    holds = sum(
-        each.row.binding_group == group_id and each.row.verdict is Verdict.HOLD
-        for topic, _ in answer.topics
-        for each in topic.partitions
-    )
-    state = report.group_states.get(group_id)
-    absent = [each.absent_since_ms for each in reads.values()]
-    return GroupItem(
-        group_id,
-        state.kind if state else next((last.kind.value for last in reads.values()), None),
-        state.state if state else None,
-        answer,
-        holds,
-        None if None in absent else max(filter(None, absent), default=None),
-        paged(answer.topics, len(answer.topics), page),
-    )

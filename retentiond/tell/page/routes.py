@@ -23,6 +23,7 @@ from retentiond.state.audit_records import deleted_by_day
 from retentiond.state.groups_lookup import readers_of, topics_read_by
 from retentiond.state.operator_actions import read_pause
 from retentiond.tell.api import api
+from retentiond.tell.figures.group_rows import group_of
 from retentiond.tell.page import details, overview, recent
 from retentiond.tell.page.render import Assets, environment
 from retentiond.tell.report import CycleReport
@@ -137,14 +138,15 @@ class _Site:
         reads = topics_read_by(self.state_dir, group_id)
         if found is None and not reads:
             return self._missing("group", name, report, now_ms)
-        item = details.group_item(report, group_id, reads or {}, request.query_params.get("page"))
-        is_external = item.kind == GroupKind.EXTERNAL.value
+        group = group_of(report, group_id, reads)
+        is_external = group.kind == GroupKind.EXTERNAL.value
         return self._page(
             "group.html",
             root="../",
             now_ms=now_ms,
             report=report,
-            item=item,
+            group=group,
+            topics=overview.paged(group.on, len(group.on), request.query_params.get("page")),
             groups_read=reads is not None,
             required=self.keeper.config.said_of_required(
                 group_id, reads or (), is_external=is_external

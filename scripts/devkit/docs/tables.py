@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import dropwhile
 from typing import Any
 
-from retentiond.fields import API, FIRST_LOOK, PLAN, figures_of
+from retentiond.fields import API, COMMAND, FIRST_LOOK, GROUP, GROUP_LIST, PLAN, figures_of
 from retentiond.model import ROW_FIELDS
 from retentiond.tell.figures.answers import TopicAnswer
+from retentiond.tell.figures.group_rows import GroupRow
 from retentiond.tell.metrics.registry import ALL
 
 
@@ -28,9 +29,11 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def fields(page: str) -> str:
-    """``docs/fields.md``, with what a plan says of each partition, and what is shown of a topic."""
+    """``docs/fields.md``, with what a plan says of each partition, and what is shown of a topic and
+    of a group."""
     page = with_rows(page, "field | unit | what it says | audit | history", _fields())
-    return with_rows(page, f"field of a topic | {SHOWN}", shown(TopicAnswer))
+    page = with_rows(page, f"field of a topic | {SHOWN}", shown(TopicAnswer))
+    return with_rows(page, f"field of a group | {SHOWN}", shown(GroupRow))
 
 
 def _fields() -> Iterator[Sequence[str]]:
@@ -53,7 +56,14 @@ def shown(row: type[Any]) -> Iterator[Sequence[str]]:
             yield f"`{name}`", said.type.unit or "", said.meaning, said.many or "", where, metric
 
 
-DOCUMENTS = {API: "API", PLAN: "plan", FIRST_LOOK: "first look"}
+DOCUMENTS = {
+    API: "API",
+    PLAN: "plan",
+    FIRST_LOOK: "first look",
+    GROUP_LIST: "API's list",
+    GROUP: "API's group",
+    COMMAND: "command",
+}
 
 
 def metrics(page: str) -> str:

@@ -7,8 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from retentiond.fields import COMMAND, document_of
 from retentiond.model import Reason
+from retentiond.state.groups_lookup import topics_read_by
+from retentiond.tell.figures.group_rows import remembered_group
 from retentiond.tell.report import GroupState
+from tests.support import scenes
 from tests.support.builders.page_visitor import Visitor
 from tests.support.builders.reports import report, row
 
@@ -56,6 +60,38 @@ def test_a_group_is_found_by_its_name_whatever_it_holds(visitor: Visitor, path: 
         1,
     )
     assert visitor.get("/api/groups/nobody").status_code == 404
+
+
+def test_a_group_is_told_as_the_command_tells_it_with_what_it_keeps(tmp_path: Path) -> None:
+    binding = [
+        scenes.partition("orders", 0, Reason.NOT_CONSUMED, start=200, committed=200, young=900),
+        scenes.partition("clicks", 0, Reason.GROUP_WITHOUT_COMMIT, young=500),
+    ]
+    states = {"billing": GroupState("consumer", "empty")}
+    scenes.remember(tmp_path, "orders", {"billing": {0: 200}})
+    scenes.remember(tmp_path, "clicks", {"billing": {}})
+    visitor = Visitor(tmp_path, replace(scenes.report(binding), group_states=states))
+    document = visitor.get("/api/groups/billing").json()
+    remembered = topics_read_by(tmp_path, "billing")
+    assert remembered is not None
+    of_command = document_of(remembered_group("billing", remembered), COMMAND)
+    assert of_command["topics"] == {"clicks": {}, "orders": {"0": 200}}
+    assert document == document | of_command | {"kind": "consumer", "state": "empty"}
+    assert (document["binds_partitions"], document["holds_partitions"]) == (2, 1)
+    kept = sum(
+        part["records"]
+        for topic in visitor.get("/api/topics").json()["topics"]
+        for part in topic["kept_by"]
+        if part["binding_group"] == "billing"
+    )
+    assert document["kept_records"] == kept > 0
+    assert document["lag_records"] == 800
+
+
+def test_a_group_that_is_not_remembered_reads_what_nobody_knows(visitor: Visitor) -> None:
+    document = visitor.get("/api/groups/billing/eu%20%231").json()
+    assert document["remembered"] is False
+    assert (document["topics"], document["without_commit"]) == (None, None)
 
 
 def test_health_has_every_finding_of_the_page_s_head(visitor: Visitor) -> None:
