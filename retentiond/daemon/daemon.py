@@ -299,7 +299,7 @@ class Daemon:
             return False
         self._history.see(finished)
         self._finished(report)
-        self._answering.see(self._engine.config, report, finished.snapshot)
+        self._answering.see(self._engine.config, report, finished)
         return True
 
     def _finished(self, report: CycleReport) -> None:

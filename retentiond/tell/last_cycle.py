@@ -21,9 +21,11 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from retentiond.clock import seconds_since_boot
 from retentiond.config import Config
 from retentiond.config.fingerprint import fingerprint, proof
 from retentiond.errors import RetentiondError
+from retentiond.history.entries import FinishedCycle
 from retentiond.snapshot import Snapshot
 from retentiond.state.operator_actions import has_acted_since, read_pause
 from retentiond.tell import logs
@@ -36,21 +38,28 @@ _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 
 @dataclass(frozen=True)  # without slots, because of the cached property
 class LastCycle:
-    """A cycle that has made a plan, and by which configuration. Between two questions its commits
-    are compressed: a cluster may have millions."""
+    """A cycle that has made a plan, by which configuration, and when it began (seconds since the
+    host booted). Between two questions its commits are compressed: a cluster may have millions."""
 
     config: Config
     report: CycleReport
+    _began_s: float
     _reading: Snapshot  # without commits
     _commits: pa.Buffer
 
     @classmethod
-    def of(cls, config: Config, report: CycleReport, snapshot: Snapshot) -> LastCycle:
-        commits, sink = snapshot.commits, pa.BufferOutputStream()
+    def of(cls, config: Config, report: CycleReport, finished: FinishedCycle) -> LastCycle:
+        """Of a cycle that has just ended."""
+        began_s = seconds_since_boot() - finished.took_ms / 1000
+        commits, sink = finished.snapshot.commits, pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, commits.schema, options=_COMPRESSED) as writer:
             writer.write_table(commits)
-        reading = replace(snapshot, commits=commits.schema.empty_table())
-        return cls(config, report, reading, sink.getvalue())
+        reading = replace(finished.snapshot, commits=commits.schema.empty_table())
+        return cls(config, report, began_s, reading, sink.getvalue())
+
+    @property
+    def age_ms(self) -> int:
+        return round(1000 * (seconds_since_boot() - self._began_s))
 
     @property
     def snapshot(self) -> Snapshot:
@@ -92,10 +101,10 @@ class Answering:
         if self._server is not None:
             self._server.stop()
 
-    def see(self, config: Config, report: CycleReport, snapshot: Snapshot) -> None:
-        """A cycle has made a plan by this configuration, and is over."""
+    def see(self, config: Config, report: CycleReport, finished: FinishedCycle) -> None:
+        """A cycle has made a plan by this configuration, and has just ended."""
         if self._server is not None:
-            self._last = LastCycle.of(config, report, snapshot)
+            self._last = LastCycle.of(config, report, finished)
 
     def _respond(self, request: Request) -> Response:
         cycle, about = self._last, dict(request.query_params)

@@ -40,12 +40,6 @@ def seen_document(age_ms: int | None) -> dict[str, object]:
     return {"answered_by": "reading" if age_ms is None else "daemon", "age_ms": age_ms or 0}
 
 
-def _age_ms(cycle: LastCycle) -> int:
-    from retentiond.clock import now_ms
-
-    return max(0, now_ms() - cycle.report.plan.planned_at_ms)
-
-
 def _groups(cycle: LastCycle, _about: Mapping[str, str]) -> str:
     """The cluster's groups, as JSON with ``age_ms``. The command itself knows what is remembered of
     them; the topics of the others are not known, unless they are enabled."""
@@ -59,7 +53,7 @@ def _groups(cycle: LastCycle, _about: Mapping[str, str]) -> str:
         for group in cycle.snapshot.groups
         if group.state not in (ABSENT, VANISHED) and not group.is_external
     ]
-    return json.dumps({"age_ms": _age_ms(cycle), "groups": groups})
+    return json.dumps({"age_ms": cycle.age_ms, "groups": groups})
 
 
 def _explain(cycle: LastCycle, about: Mapping[str, str]) -> str:
@@ -82,7 +76,7 @@ def _explain(cycle: LastCycle, about: Mapping[str, str]) -> str:
         with_state(found, config, partition),
         Output(about["output"]),
         is_whole=partition is None,
-        age_ms=_age_ms(cycle),
+        age_ms=cycle.age_ms,
     )
     return text.getvalue()
 
