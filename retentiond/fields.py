@@ -12,7 +12,7 @@ tables follow.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
 from functools import cache, cached_property
 from operator import attrgetter
@@ -31,6 +31,7 @@ class Storage(Enum):
     COUNTS = "integers by name"
     OFFSETS = "offsets by partition, by topic"
     TIMES = "RFC 3339 times by topic"
+    PARTITIONS = "partition numbers"
     ROWS = "rows"
 
 
@@ -51,6 +52,7 @@ NUMBER = FieldType(Storage.INT32)
 TOPIC_COUNT = FieldType(Storage.INT32, "topics")
 GROUPS = FieldType(Storage.INT32, "groups")
 PARTITIONS = FieldType(Storage.INT32, "partitions")
+NUMBERS = FieldType(Storage.PARTITIONS)
 OFFSET = FieldType(Storage.INT64, "offset")
 RECORDS = FieldType(Storage.INT64, "records")
 BYTES = FieldType(Storage.INT64, "bytes")
@@ -72,8 +74,8 @@ GROUP_LIST, GROUP, COMMAND = OF_GROUPS = ("groups", "group", "retentiond groups"
 """The JSON that rows of groups stand in: ``/api/groups``; ``/api/groups/NAME``; and that of the
 command, which is a table as well."""
 
-PARTITION = "partition"
-"""A partition that ``explain`` explains."""
+EXPLAINED, PARTITION = ("explain", "partition")
+"""What ``explain`` alone says of a topic; and of a partition."""
 
 FIRST_LOOK_OF_RECORDS = "first look without bytes"
 """The first look's table where no bytes are known."""
@@ -237,5 +239,5 @@ def _plain(value: Any, where: str) -> Any:
     if isinstance(value, Mapping):
         return {str(name): _plain(part, where) for name, part in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [document_of(row, where) for row in value]
-    return value
+        return [_plain(part, where) for part in value]
+    return document_of(value, where) if is_dataclass(value) else value

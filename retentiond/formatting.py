@@ -161,6 +161,10 @@ def rfc3339(epoch_ms: int) -> str:
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def rfc3339_or_none(epoch_ms: int | None) -> str | None:
+    return None if epoch_ms is None else rfc3339(epoch_ms)
+
+
 EMPTY_NAME = '""'
 
 LONGEST_NAME = 250

@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute, Route
 from retentiond.fields import API, GROUP, GROUP_LIST, document_of
 from retentiond.state.groups_lookup import readers_of, topics_read_by
 from retentiond.state.operator_actions import read_pause
-from retentiond.tell.figures.group_rows import group_of, groups_of
+from retentiond.tell.figures.group_rows import group_of, groups_of, groups_on
 from retentiond.tell.page.details import find_group
 from retentiond.tell.page.overview import findings
 from retentiond.tell.report import (
@@ -39,11 +39,7 @@ def api(status: DaemonStatus, state_dir: Path) -> list[BaseRoute]:
             document = answer(request, status.report)
             if document is None:
                 return JSONResponse({"error": "the last cycle knows nothing of this name"}, 404)
-            evidence = {
-                "cycle_id": status.report.plan.cycle_id,
-                **evidence_document(status.report),
-            }
-            return JSONResponse(evidence | document)
+            return JSONResponse(evidence_document(status.report) | document)
 
         return respond
 
@@ -76,7 +72,9 @@ class _Answers:
             return None
         readers = readers_of(self.state_dir, name)
         return document_of(topic, API) | {
-            "groups": None if readers is None else sorted(readers),
+            "groups": None
+            if readers is None
+            else [group.document(API) for group in groups_on(topic, readers)],
             "partitions": [
                 partition_document(partition) | outcome_document(partition.outcome)
                 for partition in topic.partitions

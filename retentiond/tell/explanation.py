@@ -13,8 +13,8 @@ from typing import Any
 from retentiond.config import TopicPolicy
 from retentiond.disks.predictions import is_tiered
 from retentiond.disks.pressure import say_log_dir
-from retentiond.fields import PARTITION, document_of
-from retentiond.formatting import rfc3339, say_about, say_bytes
+from retentiond.fields import API, EXPLAINED, PARTITION, document_of
+from retentiond.formatting import rfc3339, rfc3339_or_none, say_about, say_bytes
 from retentiond.kafka.interface import TopicConfig
 from retentiond.model import Outcome, PlanRow, Reason, Verdict
 from retentiond.snapshot import PartitionReading, TopicReading
@@ -231,13 +231,10 @@ def _segment_settings(config: TopicConfig | None) -> str:
 
 def topic_document(explained: TopicExplanation) -> dict[str, Any]:
     return {
-        "topic": explained.answer.topic,
-        "owner": explained.answer.owner,
-        "fence": explained.answer.fence,
-        "dry_run": explained.answer.dry_run,
+        **document_of(explained.answer, API),
         **_last_requests_document(explained),
         "reasons": [_similar_document(each, explained) for each in explained.reasons],
-        "groups": [_topic_group_document(each) for each in explained.groups],
+        "groups": [group.document(EXPLAINED) for group in explained.groups],
         "partitions": [explanation_document(explained, each) for each in explained.partitions],
     }
 
@@ -281,41 +278,13 @@ def _similar_document(alike: SimilarPartitions, explained: TopicExplanation) -> 
     }
 
 
-def _topic_group_document(group: GroupAnswer) -> dict[str, Any]:
-    return {
-        **_group_document(group),
-        "lag": group.lag,
-        "stands_since": _rfc3339_or_none(group.stands_since_ms),
-        "binds": list(group.binds),
-        "without_commit": list(group.without_commit),
-        "kept_records": group.kept_records,
-        "kept_bytes": group.kept_bytes,
-    }
-
-
 def _partition_group_document(group: GroupAnswer, row: PlanRow) -> dict[str, Any]:
     reader, number = group.reader, row.partition
     return {
-        **_group_document(group),
+        **document_of(reader, PARTITION),
         "committed_offset": reader.committed.get(number),
         "remembered_offset": reader.remembered.get(number),
         "lag": group.lags[number],
-        "stands_since": _rfc3339_or_none(reader.stands_since_ms.get(number)),
+        "stands_since": rfc3339_or_none(reader.stands_since_ms.get(number)),
         "binds": number in group.binds,
     }
-
-
-def _group_document(group: GroupAnswer) -> dict[str, Any]:
-    reader = group.reader
-    return {
-        "group": reader.group_id,
-        "kind": None if reader.kind is None else reader.kind.value,
-        "state": reader.state,
-        "counts_because": reader.trace,
-        "absent_since": _rfc3339_or_none(reader.absent_since_ms),
-        "problem": reader.problem,
-    }
-
-
-def _rfc3339_or_none(epoch_ms: int | None) -> str | None:
-    return None if epoch_ms is None else rfc3339(epoch_ms)

@@ -175,6 +175,7 @@ def evidence_document(report: CycleReport) -> dict[str, Any]:
     """When and from which evidence a plan was made, and whether it is carried out."""
     plan = report.plan
     return {
+        "cycle_id": plan.cycle_id,
         "cluster_id": plan.cluster_id,
         "planned_at": rfc3339(plan.planned_at_ms),
         "dry_run": plan.dry_run,
@@ -189,7 +190,6 @@ def document(report: CycleReport, *, with_outcomes: bool) -> dict[str, Any]:
     of it and of the cycle."""
     result = {"result": report.result, "undone": list(report.undone)} if with_outcomes else {}
     return {
-        "cycle_id": report.plan.cycle_id,
         **evidence_document(report),
         **result,
         **_disk_document(report.disk),

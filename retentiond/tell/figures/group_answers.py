@@ -10,15 +10,36 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
-from retentiond.fields import known_total, total
+from retentiond.fields import (
+    API,
+    BYTES,
+    EXPLAINED,
+    NUMBERS,
+    PARTITION,
+    RECORDS,
+    TEXT,
+    TIME,
+    WORD,
+    document_of,
+    figure,
+    known_total,
+    said,
+    total,
+)
+from retentiond.formatting import rfc3339_or_none
 from retentiond.memory.readers import GroupOnTopic
 from retentiond.model import GroupKind
 from retentiond.tell.figures.answers import TopicAnswer
 from retentiond.tell.figures.kept_records import KeptRecords
 
+TOPIC = (API, EXPLAINED)
+ANY = (*TOPIC, PARTITION)
+READING = (EXPLAINED, PARTITION)
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class TopicReader:
     """A group that reads a topic. Mappings are by partition.
 
@@ -26,37 +47,65 @@ class TopicReader:
     - ``committed``: the group's known commits; ``remembered``: those that earlier cycles saw last.
     - ``stands_since_ms``: when a commit was first seen at its present offset.
     - ``absent_since_ms``: since when the group has had no commit on the topic.
-    - ``state``, ``trace`` (why the group counts) and ``problem`` (why it can't be read) come from a
-      snapshot.
+    - ``state``, ``trace`` and ``problem`` come from a snapshot.
     """
 
-    group_id: str
-    kind: GroupKind | None
+    group_id: str = field(metadata=said(TEXT, "the id of the group", name="group", documents=ANY))
+    kind: GroupKind | None = field(
+        metadata=said(WORD, "its kind; null: only the plan knows the group", documents=ANY)
+    )
     committed: Mapping[int, int] = field(default_factory=dict)
     stands_since_ms: Mapping[int, int] = field(default_factory=dict)
     absent_since_ms: int | None = None
     remembered: Mapping[int, int | None] = field(default_factory=dict)
-    state: str = ""
-    trace: str = ""
-    problem: str | None = None
+    state: str = field(
+        default="",
+        metadata=said(WORD, "its state, as Kafka says it", documents=READING),
+    )
+    trace: str = field(
+        default="",
+        metadata=said(TEXT, "why the group counts", name="counts_because", documents=READING),
+    )
+
+    @figure(TIME, "since when the group has had no commit; null: it has one", documents=ANY)
+    def absent_since(self) -> str | None:
+        return rfc3339_or_none(self.absent_since_ms)
+
+    problem: str | None = field(
+        default=None,
+        metadata=said(TEXT, "why it can't be read; null: it can", documents=READING),
+    )
 
 
 @dataclass(frozen=True)
 class GroupAnswer:
-    """The figures of a group on a topic.
-
-    - ``ends``: the high watermarks of all partitions of the topic.
-    - ``binds``: the partitions where the group has the smallest commit or causes the hold.
-    - ``kept_records``: how many records stay there because of the group; they take about
-      ``kept_bytes`` (None if that is not known).
-      Other groups may have yet to read some of them too.
-    """
+    """The figures of a group on a topic. ``ends``: the high watermarks of all partitions of the
+    topic."""
 
     reader: TopicReader
     ends: Mapping[int, int | None]
-    binds: tuple[int, ...]
-    kept_records: int
-    kept_bytes: int | None
+    binds: tuple[int, ...] = field(
+        metadata=said(
+            NUMBERS,
+            "the partitions where it has the smallest commit or causes the hold",
+            documents=TOPIC,
+        )
+    )
+    kept_records: int = field(
+        metadata=said(
+            RECORDS,
+            "how many records stay there because of it; others may have yet to read some of them, "
+            "too",
+            documents=TOPIC,
+        )
+    )
+    kept_bytes: int | None = field(
+        metadata=said(BYTES, "about what these take; null if that is not known", documents=TOPIC)
+    )
+
+    def document(self, where: str) -> dict[str, Any]:
+        """The group with its figures on the topic."""
+        return document_of(self.reader, where) | document_of(self, where)
 
     @property
     def group_id(self) -> str:
@@ -73,9 +122,12 @@ class GroupAnswer:
             for partition, end in self.ends.items()
         }
 
-    @property
+    @figure(
+        RECORDS,
+        "records that it has yet to read; null if that is not known of each partition",
+        documents=TOPIC,
+    )
     def lag(self) -> int | None:
-        """The lag over all partitions; None if one is not known."""
         return total(self.lags.values())
 
     @cached_property
@@ -83,9 +135,13 @@ class GroupAnswer:
         """The lag over the partitions where it is known; None if it is known on none."""
         return known_total(self.lags.values())
 
-    @property
+    @figure(NUMBERS, "the partitions where it has no commit", documents=TOPIC)
     def without_commit(self) -> tuple[int, ...]:
         return tuple(each for each in self.ends if each not in self.reader.committed)
+
+    @figure(TIME, "since when it has not moved; null if that was not seen", documents=TOPIC)
+    def stands_since(self) -> str | None:
+        return rfc3339_or_none(self.stands_since_ms)
 
     @property
     def stands_since_ms(self) -> int | None:

@@ -29,7 +29,7 @@ from retentiond.fields import (
     figure,
     said,
 )
-from retentiond.formatting import rfc3339
+from retentiond.formatting import rfc3339_or_none
 from retentiond.memory.readers import RememberedReader
 from retentiond.model import PlanRow, Verdict
 from retentiond.tell.figures.answers import TopicAnswer
@@ -124,7 +124,7 @@ class GroupRow:
         columns={COMMAND: "VANISHED SINCE"},
     )
     def vanished_since(self) -> str | None:
-        return None if self.absent_since_ms is None else rfc3339(self.absent_since_ms)
+        return rfc3339_or_none(self.absent_since_ms)
 
     @figure(OFFSETS, "its last commits; null: what it reads is not known", documents=READING)
     def topics(self) -> dict[str, dict[int, int]] | None:
@@ -144,7 +144,7 @@ class GroupRow:
         if self.reads is None:
             return None
         return {
-            topic: None if last.seen_at_ms is None else rfc3339(last.seen_at_ms)
+            topic: rfc3339_or_none(last.seen_at_ms)
             for topic, last in sorted(self.reads.items())
             if not last.offsets
         }
@@ -214,7 +214,21 @@ def group_of(
     )
 
 
-def remembered_reader(group_id: str, last: RememberedReader) -> TopicReader:
+def groups_on(
+    topic: TopicAnswer, readers: Mapping[str, RememberedReader]
+) -> tuple[GroupAnswer, ...]:
+    """The topic's groups. They include groups that the plan names and that are not remembered,
+    because they have never committed."""
+    known = [_reader(group_id, last) for group_id, last in readers.items()]
+    only_in_plan = {partition.row.binding_group for partition in topic.partitions} - {
+        None,
+        *readers,
+    }
+    known += [TopicReader(group_id, None) for group_id in only_in_plan if group_id is not None]
+    return group_answers(topic, known)
+
+
+def _reader(group_id: str, last: RememberedReader) -> TopicReader:
     return TopicReader(group_id, last.kind, last.offsets, last.moved_at_ms, last.absent_since_ms)
 
 
@@ -223,7 +237,7 @@ def _on_topics(
 ) -> Iterable[tuple[TopicAnswer, GroupAnswer]]:
     for topic in report.answers.topics:
         if topic.topic in reads:
-            reader = remembered_reader(group_id, reads[topic.topic])
+            reader = _reader(group_id, reads[topic.topic])
         elif any(partition.row.binding_group == group_id for partition in topic.partitions):
             reader = TopicReader(group_id, None)
         else:

@@ -13,8 +13,8 @@ from retentiond.formatting import parse_time
 from retentiond.memory.readers import RememberedReader
 from retentiond.model import PlanRow, Verdict
 from retentiond.tell.figures.answers import PartitionAnswer, SimilarPartitions, TopicAnswer
-from retentiond.tell.figures.group_answers import GroupAnswer, TopicReader, group_answers
-from retentiond.tell.figures.group_rows import remembered_reader
+from retentiond.tell.figures.group_answers import GroupAnswer
+from retentiond.tell.figures.group_rows import groups_on
 from retentiond.tell.figures.kept_records import cause
 from retentiond.tell.page.overview import Paged, paged
 from retentiond.tell.page.render import BarSegment, address, bar, mark, records_by_kind
@@ -56,12 +56,8 @@ def reasons(topic: TopicAnswer) -> tuple[tuple[SimilarPartitions, ...], int]:
 
 
 def groups(topic: TopicAnswer, readers: RememberedReaders) -> tuple[tuple[GroupAnswer, ...], int]:
-    """The topic's groups, and how many more there are. They include groups that the plan names and
-    that are not remembered, because they have never committed."""
-    known = [remembered_reader(group_id, last) for group_id, last in readers.items()]
-    only_in_plan = {each.row.binding_group for each in topic.partitions} - {None, *readers}
-    known += [TopicReader(group_id, None) for group_id in only_in_plan if group_id is not None]
-    answers = group_answers(topic, known)
+    """The topic's groups, and how many more there are."""
+    answers = groups_on(topic, readers)
     return answers[:MOST_GROUPS], max(0, len(answers) - MOST_GROUPS)
 
 

@@ -6,9 +6,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import dropwhile
 from typing import Any
 
-from retentiond.fields import API, COMMAND, FIRST_LOOK, GROUP, GROUP_LIST, PLAN, figures_of
+from retentiond.fields import (
+    API,
+    COMMAND,
+    EXPLAINED,
+    FIRST_LOOK,
+    GROUP,
+    GROUP_LIST,
+    PARTITION,
+    PLAN,
+    figures_of,
+)
 from retentiond.model import ROW_FIELDS
 from retentiond.tell.figures.answers import TopicAnswer
+from retentiond.tell.figures.group_answers import GroupAnswer, TopicReader
 from retentiond.tell.figures.group_rows import GroupRow
 from retentiond.tell.metrics.registry import ALL
 
@@ -33,7 +44,9 @@ def fields(page: str) -> str:
     of a group."""
     page = with_rows(page, "field | unit | what it says | audit | history", _fields())
     page = with_rows(page, f"field of a topic | {SHOWN}", shown(TopicAnswer))
-    return with_rows(page, f"field of a group | {SHOWN}", shown(GroupRow))
+    page = with_rows(page, f"field of a group | {SHOWN}", shown(GroupRow))
+    on_topic = [*shown(TopicReader), *shown(GroupAnswer)]
+    return with_rows(page, f"field of a group on a topic | {SHOWN}", on_topic)
 
 
 def _fields() -> Iterator[Sequence[str]]:
@@ -63,6 +76,8 @@ DOCUMENTS = {
     GROUP_LIST: "API's list",
     GROUP: "API's group",
     COMMAND: "command",
+    EXPLAINED: "topic explained",
+    PARTITION: "partition explained",
 }
 
 

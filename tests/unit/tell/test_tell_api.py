@@ -10,9 +10,12 @@ import pytest
 from retentiond.fields import COMMAND, document_of
 from retentiond.model import Reason
 from retentiond.state.groups_lookup import topics_read_by
+from retentiond.tell.explanation import explained, topic_document
 from retentiond.tell.figures.group_rows import remembered_group
-from retentiond.tell.report import GroupState
+from retentiond.tell.report import GroupState, evidence_document, outcome_document
 from tests.support import scenes
+from tests.support.builders.explained_plans import evidence, remember, with_bytes
+from tests.support.builders.gather_worlds import healthy
 from tests.support.builders.page_visitor import Visitor
 from tests.support.builders.reports import report, row
 
@@ -86,6 +89,26 @@ def test_a_group_is_told_as_the_command_tells_it_with_what_it_keeps(tmp_path: Pa
     )
     assert document["kept_records"] == kept > 0
     assert document["lag_records"] == 800
+
+
+def test_explain_says_the_same_of_a_topic_and_more_on_top(tmp_path: Path) -> None:
+    kafka = healthy()
+    remember(kafka, tmp_path)
+    plan = with_bytes(evidence(kafka, tmp_path), 1_024, 4_096)
+    of_command = topic_document(explained(plan, "orders"))
+    of_daemon = Visitor(tmp_path, plan.report).get("/api/topics/orders").json()
+    for name in evidence_document(plan.report):
+        of_daemon.pop(name, None)
+    assert {group["group"] for group in of_daemon["groups"]} == {"billing", "search"}
+    for told, explanation in zip(of_daemon.pop("groups"), of_command["groups"], strict=True):
+        assert told == {name: explanation[name] for name in told}
+    for told, explanation in zip(
+        of_daemon.pop("partitions"), of_command["partitions"], strict=True
+    ):
+        assert told == outcome_document(None) | {
+            name: explanation[name] for name in told if name in explanation
+        }
+    assert of_daemon == {name: of_command[name] for name in of_daemon}
 
 
 def test_a_group_that_is_not_remembered_reads_what_nobody_knows(visitor: Visitor) -> None:
