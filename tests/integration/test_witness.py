@@ -6,6 +6,10 @@ is to tell from what passed that they are not proven. docs/reliability.md has th
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import closing
@@ -27,7 +31,8 @@ from retentiond.kafka.interface import GroupMembers, OffsetBound
 from retentiond.kafka.network_client import NetworkClient
 from retentiond.model import Commit, GroupKind, TopicPartition
 from tests.contract.real import RealDriver, connect
-from tests.support.brokers.command import Document, consumed
+from tests.faults.held import PATH
+from tests.support.brokers.command import Document, configure, consumed
 from tests.support.brokers.cycles import Retentiond
 from tests.support.witnessed import CONFIGURED, verdicts
 
@@ -340,3 +345,51 @@ def test_the_witness_finds_a_second_request_before_the_read_back(
     scene.around(Requester, "_send", send)
     found = scene.faults()
     assert any("was requested before, and was not read back" in fault for fault in found), found
+
+
+@pytest.mark.parametrize("beyond", [0, 1])
+def test_it_stands_before_brokers_that_are_not_arranged_for_it(
+    three: RealDriver,
+    tmp_path: Path,
+    topic_name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    beyond: int,
+) -> None:
+    """All of the daemon's traffic passes through it, whichever broker it is for."""
+    scene = Scene(three, tmp_path, topic_name, monkeypatch)
+    servers = three.broker.nodes[0].bootstrap_server
+    config = configure(tmp_path, servers, topic_name, dry_run=False)
+    with subprocess.Popen(
+        [sys.executable, "-m", "devkit.witness", "--bootstrap-server", servers, "--config", config],
+        env={**os.environ, "PYTHONPATH": PATH},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        found = re.search(r"bootstrap.servers (\S+);", process.stdout.readline())
+        assert found is not None
+        with closing(connect(found[1])) as behind:
+            monkeypatch.setattr(three, "kafka", behind)
+            scene.faults_of_requests(
+                lambda offsets: {at: offset + beyond for at, offset in offsets.items()}
+            )
+        process.terminate()
+        *faults, summary = process.stdout.read().splitlines()
+        assert process.wait(30) == beyond
+    assert " 2 offsets: " in summary
+    assert len(faults) == 2 * beyond
+    assert all("has the offset 7" in fault for fault in faults)
+
+
+def test_it_refuses_what_it_cannot_read(tmp_path: Path) -> None:
+    encrypted = {"bootstrap.servers": "not used here:9092", "security.protocol": "SASL_SSL"}
+    config = configure(tmp_path, "not used here:9092", kafka=encrypted)
+    done = subprocess.run(
+        [sys.executable, "-m", "devkit.witness", "--bootstrap-server", "no:1", "--config", config],
+        env={**os.environ, "PYTHONPATH": PATH},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.endswith("encrypted: use a listener without TLS\n")

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from devkit.witness.frames import exchanges
-from devkit.witness.judge import Verdict, judge
+from devkit.witness.judge import Verdict
+from devkit.witness.watch import Watch
 from devkit.witness.witness import Witness
 from devkit.witness.words import BY_HAND, Words, by
 
@@ -31,7 +31,10 @@ def words(topic: str) -> Sequence[Words] | None:
 
 def verdicts() -> list[Verdict]:
     """About what has passed since the last call, of each cluster."""
-    return [judge(exchanges(witness.take()), words) for witness in list(Witness.open_ones)]
+    watches = [Watch(words) for _ in Witness.open_ones]
+    for watch, witness in zip(watches, list(Witness.open_ones), strict=True):
+        watch.look(witness.take(), is_last=True)
+    return [watch.verdict for watch in watches]
 
 
 @pytest.fixture(autouse=True)

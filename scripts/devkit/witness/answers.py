@@ -6,6 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from kio.schema.consumer_protocol_assignment.v0.data import ConsumerProtocolAssignment
+from kio.schema.consumer_protocol_subscription.v0.data import ConsumerProtocolSubscription
+from kio.serial import entity_reader
+
 from devkit.witness.frames import Exchange
 
 At = tuple[str, int]
@@ -175,14 +179,6 @@ def _name(topic: Any) -> str:
 def _of_member(member: Any) -> Iterator[str]:
     """The topics of a classic member's subscription and assignment: after a version, the first
     fields of either are the same in each version."""
-    from kio.schema.consumer_protocol_assignment.v0.data import (  # noqa: PLC0415 - see `frames`
-        ConsumerProtocolAssignment,
-    )
-    from kio.schema.consumer_protocol_subscription.v0.data import (  # noqa: PLC0415
-        ConsumerProtocolSubscription,
-    )
-    from kio.serial import entity_reader  # noqa: PLC0415
-
     if len(member.member_metadata) > 2:
         yield from entity_reader(ConsumerProtocolSubscription)(member.member_metadata, 2)[0].topics
     if len(member.member_assignment) > 2:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
+
+from kio.index import load_request_schema, load_response_schema
+from kio.schema.index import api_key_map
+from kio.serial import entity_reader
 
 
 class Frame(NamedTuple):
@@ -28,7 +33,6 @@ class Exchange:
     ``client``: the name that it gave itself. ``asked`` and ``answered``: see `Frame.passed`.
     """
 
-    number: int
     connection: int
     broker: int
     client: str
@@ -43,42 +47,53 @@ class Exchange:
         return f"{self.api} to broker {self.broker}"
 
 
-def exchanges(frames: Iterable[Frame]) -> Iterator[Exchange]:
-    """In the order in which they were asked."""
-    frames = list(frames)
-    answers = {
-        (frame.connection, struct.unpack_from(">i", frame.content)[0]): frame
-        for frame in frames
-        if frame.is_answer
-    }
-    for number, frame in enumerate(frames):
-        if not frame.is_answer:
-            _, _, correlation = struct.unpack_from(">hhi", frame.content)
-            yield _exchange(number, frame, answers.get((frame.connection, correlation)))
+class Pairs:
+    """Pairs requests with their answers as they come."""
+
+    def __init__(self) -> None:
+        self._asked: dict[tuple[int, int], Frame] = {}
+
+    def add(self, frames: Iterable[Frame], since: float = math.inf) -> list[Exchange]:
+        """Those that are complete now; and what was asked before ``since``, which nobody will
+        answer."""
+        found = []
+        for frame in frames:
+            if frame.is_answer:
+                (correlation,) = struct.unpack_from(">i", frame.content)
+                if asked := self._asked.pop((frame.connection, correlation), None):
+                    found.append(_exchange(asked, frame))
+            else:
+                _, _, correlation = struct.unpack_from(">hhi", frame.content)
+                self._asked[frame.connection, correlation] = frame
+        for key, asked in list(self._asked.items()):
+            if asked.passed < since:
+                found.append(_exchange(self._asked.pop(key), None))
+        return found
+
+    @property
+    def open_since(self) -> float:
+        """When the first was asked that may still be answered."""
+        return min((frame.passed for frame in self._asked.values()), default=math.inf)
 
 
-def _exchange(number: int, frame: Frame, answer: Frame | None) -> Exchange:
+def _exchange(frame: Frame, answer: Frame | None) -> Exchange:
     key, version = struct.unpack_from(">hh", frame.content)
     (length,) = struct.unpack_from(">h", frame.content, 8)
     client = frame.content[10 : 10 + max(0, length)].decode(errors="replace")
-    from kio.schema.index import api_key_map  # noqa: PLC0415 - the demo may lack it
-
-    api = api_key_map.get(key, str(key))
     return Exchange(
-        number,
         frame.connection,
         frame.broker,
         client,
-        api,
+        api_key_map.get(key, str(key)),
         frame.passed,
         frame.at,
-        _decoded(frame.content, key, version, is_answer=False),
+        decoded(frame.content, key, version, is_answer=False),
         answer and answer.passed,
-        answer and _decoded(answer.content, key, version, is_answer=True),
+        answer and decoded(answer.content, key, version, is_answer=True),
     )
 
 
-def _decoded(content: bytes, key: int, version: int, *, is_answer: bool) -> Any:
+def decoded(content: bytes, key: int, version: int, *, is_answer: bool) -> Any:
     try:
         read_header, read = _readers(key, version, is_answer)
         _, size = read_header(content, 0)
@@ -89,8 +104,5 @@ def _decoded(content: bytes, key: int, version: int, *, is_answer: bool) -> Any:
 
 @cache
 def _readers(key: int, version: int, is_answer: bool) -> tuple[Any, Any]:
-    from kio.index import load_request_schema, load_response_schema  # noqa: PLC0415 - see above
-    from kio.serial import entity_reader  # noqa: PLC0415 - see above
-
     schema: Any = (load_response_schema if is_answer else load_request_schema)(key, version)
     return entity_reader(schema.__header_schema__), entity_reader(schema)

@@ -10,7 +10,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from devkit.witness.answers import COMMITTED, EARLIEST, LATEST, Answers, At, Topic
 from devkit.witness.frames import Exchange
@@ -39,18 +39,38 @@ READS = EVIDENCE | {
 
 @dataclass
 class Verdict:
-    """``deletions``: how many partitions' requests were seen; ``faults``: what is wrong, a sentence
-    each; ``not_judged``: what the wire and the arranged facts don't tell."""
+    """``requests``: how many DeleteRecords were seen, and ``deletions``: of how many partitions;
+    ``faults``: what is wrong, a sentence each; ``not_judged``: what the wire and the arranged facts
+    don't tell."""
 
+    requests: int = 0
     deletions: int = 0
     faults: list[str] = field(default_factory=list)
     not_judged: set[str] = field(default_factory=set)
 
+    def add(self, other: Verdict) -> None:
+        self.requests += other.requests
+        self.deletions += other.deletions
+        self.faults += other.faults
+        self.not_judged |= other.not_judged
+
+    def __str__(self) -> str:
+        if not self.requests and not self.faults:
+            return "the witness on the wire saw no DeleteRecords request"
+        found = f"{len(self.faults)} faults" if self.faults else "each is proven"
+        return (
+            f"the witness on the wire saw {self.requests} DeleteRecords requests, of "
+            f"{self.deletions} offsets: {found}"
+        )
+
 
 class Deletion(NamedTuple):
+    """``software``: the library that sent it."""
+
     by: Exchange
     at: At
     offset: int
+    software: str | None
 
     def __str__(self) -> str:
         topic, partition = self.at
@@ -60,17 +80,41 @@ class Deletion(NamedTuple):
 @dataclass
 class Memory:
     """What outlives the exchanges that are at hand. ``ties``: by topic and group, when an answer
-    last showed that group there; ``requested``: what may yet be applied."""
+    last showed that group there; ``ids``: by topic and id, when it was last answered;
+    ``requested``: what may yet be applied, and was not read back."""
 
     ties: defaultdict[str, dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
+    ids: defaultdict[str, dict[Any, float]] = field(default_factory=lambda: defaultdict(dict))
     requested: list[Deletion] = field(default_factory=list)
 
     def learn(self, answers: Answers, until: float) -> None:
         for topic, ties in answers.ties.items():
-            seen = self.ties[topic]
-            for by, group in ties:
-                if _time(by) <= until:
-                    seen[group] = max(_time(by), seen.get(group, -math.inf))
+            _see(self.ties[topic], ((group, by) for by, group in ties), until)
+        for topic, told in answers.topics.items():
+            _see(self.ids[topic], ((each.topic_id, each.by) for each in told), until)
+        self.requested = [
+            each
+            for each in self.requested
+            if not any(
+                offset.stamp == EARLIEST
+                # What deletes only looks whether leaders answer.
+                and answers.software.get(offset.by.connection) != each.software
+                and offset.by.asked >= (each.by.answered or each.by.asked)
+                and _time(offset.by) <= until
+                for offset in answers.offsets[each.at]
+            )
+        ]
+
+    def recreated_at(self, topic: str) -> float:
+        """When the topic was last seen with another id than the last one."""
+        seen = sorted(self.ids[topic].values())
+        return seen[-2] if len(seen) > 1 else -math.inf
+
+
+def _see(seen: dict[Any, float], answered: Iterable[tuple[Any, Exchange]], until: float) -> None:
+    for name, by in answered:
+        if _time(by) <= until:
+            seen[name] = max(_time(by), seen.get(name, -math.inf))
 
 
 class _Fact(Protocol):
@@ -86,8 +130,7 @@ told."""
 def judge(
     exchanges: Iterable[Exchange],
     words_for: WordsFor,
-    *,
-    memory: Memory | None = None,
+    memory: Memory,
     since: float = -math.inf,
     until: float = math.inf,
 ) -> Verdict:
@@ -100,11 +143,9 @@ def judge(
         for each in present:
             if each.api not in READS | {"delete_records"}:
                 verdict.faults.append(f"{each}: no request by which retentiond reads")
-        if memory or any(each.api == "delete_records" for each in present):
-            memory = memory or Memory()
-            answers = Answers(exchanged)
-            _judge_deletions(answers, present, words_for, memory, verdict)
-            memory.learn(answers, until)
+        answers = Answers(exchanged)
+        _judge_deletions(answers, present, words_for, memory, verdict)
+        memory.learn(answers, until)
     return verdict
 
 
@@ -118,11 +159,13 @@ def _judge_deletions(
     for by in present:
         if by.api != "delete_records":
             continue
+        verdict.requests += 1
         if by.request is None:
             verdict.faults.append(f"{by}: not to be decoded")
             continue
+        software = answers.software.get(by.connection)
         deletions = [
-            Deletion(by, (topic.name, each.partition_index), each.offset)
+            Deletion(by, (topic.name, each.partition_index), each.offset, software)
             for topic in by.request.topics
             for each in topic.partitions
         ]
@@ -179,7 +222,7 @@ class _Judge:
     def _groups(self, words: Words) -> Iterator[str]:
         shown = {group for each in self._listings.values() for group in each.groups}
         ties = self._memory.ties[self._topic].items()
-        since = self._recreated_at()
+        since = self._memory.recreated_at(self._topic)
         tied = {group for group, seen in ties if seen > since}
         for group in sorted(shown & tied):
             if not words.counts(group):
@@ -288,33 +331,12 @@ class _Judge:
 
     def _is_of_deleter(self, exchange: Exchange) -> bool:
         """Of the library that sends the request; another one reads."""
-        software = self._answers.software
-        return software.get(exchange.connection) == software.get(self._deletion.by.connection)
+        return self._answers.software.get(exchange.connection) == self._deletion.software
 
     def _once(self) -> Iterator[str]:
         for each in self._memory.requested:
-            if each.at != self._at or each.by.asked <= self._recreated_at():
-                continue
-            read_back = [
-                offset
-                for offset in self._answers.offsets[self._at]
-                if offset.stamp == EARLIEST
-                and not self._is_of_deleter(offset.by)  # it looks whether leaders answer
-                and offset.by.asked >= (each.by.answered or each.by.asked)
-                and self._is_before(offset.by)
-            ]
-            if not read_back:
+            if each.at == self._at and each.by.asked > self._memory.recreated_at(self._topic):
                 yield f"up to {each.offset} was requested before, and was not read back"
-
-    def _recreated_at(self) -> float:
-        """When the topic was last seen with another id than right before the request."""
-        seen = [each for each in self._answers.topics[self._topic] if self._is_before(each.by)]
-        if not seen:
-            return -math.inf
-        last = max(seen, key=_answered)
-        return max(
-            (_answered(each) for each in seen if each.topic_id != last.topic_id), default=-math.inf
-        )
 
     def _offsets(self) -> list:  # type: ignore[type-arg]
         return [each for each in self._answers.offsets[self._at] if self._counts(each)]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import socket
 import struct
 import sys
 import time
@@ -23,6 +24,9 @@ RECORD = struct.Struct(">iiBddi")
 """Before each copied frame: connection, broker, whether it is an answer, when it passed by the
 monotonic and by the host's clock, and its length."""
 
+Target = tuple[str, int]
+"""A broker's host and port."""
+
 Rewrite = Callable[[int, bytes, bool], bytes]
 """What to pass on instead of a frame of a connection; whether it is an answer."""
 
@@ -34,25 +38,25 @@ class Proxy:
     def __init__(self, copy: BinaryIO, client: str | None, rewrite: Rewrite | None = None) -> None:
         self._copy, self._client, self.rewrite = copy, client, rewrite
         self.numbers = itertools.count()
+        self.brokers: dict[Target, int] = {}
 
-    async def lead(self, port: int, host: str, target: int, broker: int) -> asyncio.Server:
+    async def lead(self, listening: socket.socket, target: Target) -> None:
         """Accepts connections for the broker. While that refuses them, nobody listens here."""
         loop = asyncio.get_running_loop()
+        address = listening.getsockname()
         server: asyncio.Server
 
-        async def listen() -> asyncio.Server:
-            return await loop.create_server(
-                lambda: Half(self, broker, (host, target), refused), LOOPBACK, port
-            )
+        async def listen(on: socket.socket) -> asyncio.Server:
+            return await loop.create_server(lambda: Half(self, target, refused), sock=on)
 
         async def wait() -> None:
             nonlocal server
             while True:
                 await asyncio.sleep(AGAIN_S)
                 with contextlib.suppress(OSError):
-                    _, writer = await asyncio.open_connection(host, target)
+                    _, writer = await asyncio.open_connection(*target)
                     writer.close()
-                    server = await listen()
+                    server = await listen(socket.create_server(address))
                     return
 
         def refused() -> None:
@@ -61,8 +65,7 @@ class Proxy:
                 waiting.add(asyncio.ensure_future(wait()))
 
         waiting: set[asyncio.Future[None]] = set()
-        server = await listen()
-        return server
+        server = await listen(listening)
 
     def is_watched(self, frame: bytes) -> bool:
         """By the header of its first request, whose client's name may be null (-1)."""
@@ -70,7 +73,8 @@ class Proxy:
         name = frame[14 : 14 + length].decode(errors="replace") if length > 0 else ""
         return self._client is None or name.split("/")[0] == self._client
 
-    def keep(self, connection: int, broker: int, frame: bytes, *, is_answer: bool) -> None:
+    def keep(self, connection: int, target: Target, frame: bytes, *, is_answer: bool) -> None:
+        broker = self.brokers.get(target, -1)
         passed = RECORD.pack(
             connection, broker, is_answer, time.monotonic(), time.time(), len(frame)
         )
@@ -83,12 +87,11 @@ class Half(asyncio.Protocol):
     def __init__(
         self,
         proxy: Proxy,
-        broker: int,
-        target: tuple[str, int] | None,
+        target: Target | None,
         refused: Callable[[], None] = lambda: None,
         other: Half | None = None,
     ) -> None:
-        self._proxy, self._broker, self._target, self._refused = proxy, broker, target, refused
+        self._proxy, self._target, self._refused = proxy, target, refused
         self.other = other
         self.number: int = next(proxy.numbers) if other is None else other.number
         self.is_watched: bool | None = None
@@ -104,7 +107,7 @@ class Half(asyncio.Protocol):
     async def _connect(self, host: str, port: int) -> None:
         try:
             _, self.other = await asyncio.get_running_loop().create_connection(
-                lambda: Half(self._proxy, self._broker, None, other=self), host, port
+                lambda: Half(self._proxy, None, other=self), host, port
             )
         except OSError:
             self.transport.abort()
@@ -132,7 +135,10 @@ class Half(asyncio.Protocol):
             if client.is_watched is None:
                 client.is_watched = self._proxy.is_watched(frame)
             if client.is_watched:
-                self._proxy.keep(self.number, self._broker, frame[4:], is_answer=client is not self)
+                assert client._target is not None
+                self._proxy.keep(
+                    self.number, client._target, frame[4:], is_answer=client is not self
+                )
             if self._proxy.rewrite:
                 frame = self._proxy.rewrite(self.number, frame, client is not self)
             passed.append(frame)
@@ -160,7 +166,8 @@ async def main() -> None:
         loop = asyncio.get_running_loop()
         while line := await loop.run_in_executor(None, sys.stdin.readline):
             port, target, broker = map(int, line.split())
-            await proxy.lead(port, LOOPBACK, target, broker)
+            proxy.brokers[LOOPBACK, target] = broker
+            await proxy.lead(socket.create_server((LOOPBACK, port)), (LOOPBACK, target))
             print("listening", flush=True)
 
 

@@ -15,6 +15,19 @@ CLIENT = "retentiond"
 """How the clients that retentiond makes are called, unless ``client.id`` says otherwise."""
 
 
+def unpacked(copy: bytes) -> tuple[list[Frame], bytes]:
+    """And the beginning of what is not there as a whole."""
+    frames, at = [], 0
+    while at + RECORD.size <= len(copy):
+        connection, broker, is_answer, passed, at_time, length = RECORD.unpack_from(copy, at)
+        begin = at + RECORD.size
+        if begin + length > len(copy):
+            break
+        at = begin + length
+        frames.append(Frame(connection, broker, is_answer, passed, at_time, copy[begin:at]))
+    return frames, copy[at:]
+
+
 class Witness:
     """Ends with this process, or with `close`; what it has seen stays until it is taken."""
 
@@ -43,17 +56,7 @@ class Witness:
 
     def take(self) -> list[Frame]:
         """What has passed since the last call."""
-        read, frames = self._begun + self._copy.read(), []
-        at = 0
-        while at + RECORD.size <= len(read):
-            connection, broker, is_answer, passed, at_time, length = RECORD.unpack_from(read, at)
-            begin, at = at + RECORD.size, at + RECORD.size + length
-            if at > len(read):
-                at = begin - RECORD.size
-                break
-            content = read[begin:at]
-            frames.append(Frame(connection, broker, is_answer, passed, at_time, content))
-        self._begun = read[at:]
+        frames, self._begun = unpacked(self._begun + self._copy.read())
         if self._process.returncode is not None:
             self.open_ones.remove(self)
             self._copy.close()

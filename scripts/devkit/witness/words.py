@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -46,6 +47,37 @@ def documents(file: Path) -> Iterator[Mapping[str, Any]]:
             team = yaml.safe_load(found.read_text()) or {}
             defaults = {**main.get("defaults", {}), **team.get("defaults", {})}
             yield {"dry_run": main.get("dry_run", True), **team, "defaults": defaults}
+
+
+class Configured:
+    """What a file says of a topic, and has said; `read` it again now and then. Raises OSError,
+    ValueError at first."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._known: list[list[Mapping[str, Any]]] = []
+        self._read()
+
+    def read(self) -> None:
+        """While somebody writes it, what it said before counts."""
+        with contextlib.suppress(OSError, ValueError):
+            self._read()
+
+    def _read(self) -> None:
+        try:
+            said = list(documents(self._file))
+        except (yaml.YAMLError, AttributeError, TypeError) as error:
+            raise ValueError(f"{self._file} holds no configuration: {error}") from error
+        if said not in self._known:
+            self._known.append(said)
+
+    @property
+    def protocol(self) -> str:
+        kafka = self._known[0][0].get("kafka") or {}
+        return str(kafka.get("security.protocol", "PLAINTEXT"))
+
+    def __call__(self, topic: str) -> list[Words]:
+        return by(document for said in self._known for document in said)(topic)
 
 
 def by(documents: Iterable[Mapping[str, Any]]) -> Callable[[str], list[Words]]:
