@@ -44,7 +44,7 @@ def api(status: DaemonStatus, state_dir: Path) -> list[BaseRoute]:
         return respond
 
     def health(_request: Request) -> Response:
-        found = [finding._asdict() for finding in findings(status, read_pause(state_dir))]
+        found = [document_of(finding, API) for finding in findings(status, read_pause(state_dir))]
         return JSONResponse({"findings": found})
 
     return [

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from devkit.docs import commands, configuration, tables
+from devkit.docs import api_schema, commands, configuration, tables
 from retentiond.config.reader import json_schema
 
 FOLDER = Path(__file__).parents[3] / "docs"
@@ -18,6 +18,7 @@ def pages() -> dict[str, str]:
     )
     return {
         **commands.overview(),
+        "api.schema.json": api_schema.text(),
         "configuration.md": configuration.page(configured, json_schema()),
         "fields.md": tables.fields(fields),
         "metrics.md": tables.metrics(metrics),

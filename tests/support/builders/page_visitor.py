@@ -104,7 +104,7 @@ class Visitor:
             self.status.publish(report)
         page = status_page(self.status, lambda: self.now_ms, state_dir, self.keeper)
         self.registry = CollectorRegistry()
-        self._app = application(self.status, Exposition(self.registry), page)
+        self.app = application(self.status, Exposition(self.registry), page)
 
     def get(self, path: str, **headers: str) -> httpx.Response:
         return self.ask("GET", path, **headers)
@@ -135,7 +135,7 @@ class Visitor:
 
     def ask(self, method: str, path: str, **headers: str) -> httpx.Response:
         async def ask() -> httpx.Response:
-            transport = httpx.ASGITransport(self._app)
+            transport = httpx.ASGITransport(self.app)
             async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
                 return await client.request(method, path, headers=headers)
 

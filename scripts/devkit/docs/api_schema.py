@@ -1,0 +1,153 @@
+"""``docs/api.schema.json``: the JSON Schema of the daemon's answers, made from their rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import MISSING, fields
+from typing import Any
+
+from retentiond.fields import (
+    API,
+    GROUP,
+    GROUP_LIST,
+    PLAN,
+    FieldType,
+    Figure,
+    Said,
+    Shown,
+    Storage,
+    figures_of,
+)
+from retentiond.model import ROW_FIELDS, PlanRow
+from retentiond.tell.figures.answers import TopicAnswer
+from retentiond.tell.figures.group_answers import GroupAnswer, TopicReader
+from retentiond.tell.figures.group_rows import GroupRow
+from retentiond.tell.page.overview import HealthFinding
+
+Schema = dict[str, Any]
+
+TEXT: Schema = {"type": "string"}
+FLAG: Schema = {"type": "boolean"}
+INTEGER: Schema = {"type": "integer"}
+TIME: Schema = {"type": "string", "format": "date-time"}
+TYPES: dict[Storage, Schema] = {
+    Storage.TEXT: TEXT,
+    Storage.WORD: TEXT,
+    Storage.TIME: TIME,
+    Storage.FLAG: FLAG,
+    Storage.INT32: INTEGER,
+    Storage.INT64: INTEGER,
+}
+
+
+def _values(schema: Schema) -> Schema:
+    return {"type": "object", "additionalProperties": schema}
+
+
+def _list(schema: Schema) -> Schema:
+    return {"type": "array", "items": schema}
+
+
+def _or_null(schema: Schema) -> Schema:
+    return schema | {"type": [schema["type"], "null"]}
+
+
+def _object(properties: Schema) -> Schema:
+    """Later releases may add others."""
+    return {"type": "object", "properties": properties, "required": [*properties]}
+
+
+def _type(kind: FieldType, where: str) -> Schema:
+    if kind.row is not None:
+        return _list(_object(_figures(kind.row, where)))
+    containers = {
+        Storage.COUNTS: _values(INTEGER),
+        Storage.OFFSETS: _values(_values(INTEGER)),
+        Storage.TIMES: _values(_or_null(TIME)),
+        Storage.PARTITIONS: _list(INTEGER),
+    }
+    return containers[kind.storage] if kind.storage in containers else TYPES[kind.storage]
+
+
+def _field(said: Said, where: str, *, is_nullable: bool) -> Schema:
+    schema = _type(said.type, where)
+    return {"description": said.meaning, **(_or_null(schema) if is_nullable else schema)}
+
+
+def _figures(row: type[Any], where: str) -> Schema:
+    return {
+        field.name: _field(field.said, where, is_nullable=is_nullable(row, field))
+        for field in figures_of(row)
+        if where in field.said.documents
+    }
+
+
+def is_nullable(row: type[Any], field: Shown) -> bool:
+    """As its annotation says it; a figure that follows from the row's parts has none."""
+    made = vars(row).get(field.attribute, MISSING)
+    if isinstance(made, Figure):
+        annotation = made.func.__annotations__["return"]
+        return "null" in field.said.meaning if annotation == "T" else "None" in annotation
+    (of_dataclass,) = (found for found in fields(row) if found.name == field.attribute)
+    return "None" in str(of_dataclass.type)
+
+
+EVIDENCE = {
+    "cycle_id": TEXT,
+    "cluster_id": TEXT,
+    "planned_at": TIME,
+    "dry_run": FLAG,
+    "complete": FLAG,
+    "problems": _list(TEXT),
+    "paused": _or_null(TEXT),
+}
+
+
+def _partition() -> Schema:
+    rows = (
+        (name, _field(said, PLAN, is_nullable="None" in str(PlanRow.__annotations__[name])))
+        for name, said in ROW_FIELDS
+        if said.in_json
+    )
+    outcome = {"outcome": TEXT, "low_watermark": _or_null(INTEGER), "error": _or_null(TEXT)}
+    return _object({**dict(rows), "size_bytes": _or_null(INTEGER), **outcome})
+
+
+def documents() -> Iterator[tuple[str, Schema]]:
+    """Each answer's properties, by what stands behind ``/api/``."""
+    on_topic = _figures(TopicReader, API) | _figures(GroupAnswer, API)
+    partitions = _list({"$ref": "#/$defs/partition"})
+    objects = _list({"type": "object"})
+    yield (
+        "plan",
+        EVIDENCE
+        | {"result": TEXT, "undone": _list(TEXT)}
+        | dict.fromkeys(("stuck_retention", "orphans", "under_pressure"), objects)
+        | {"disk_problems": _list(TEXT)}
+        | {"topics": _list(_object(_figures(TopicAnswer, PLAN))), "partitions": partitions},
+    )
+    yield "topics", EVIDENCE | {"topics": _list(_object(_figures(TopicAnswer, API)))}
+    yield (
+        "topic",
+        EVIDENCE
+        | _figures(TopicAnswer, API)
+        | {"groups": _or_null(_list(_object(on_topic))), "partitions": partitions},
+    )
+    yield "groups", EVIDENCE | {"groups": _list(_object(_figures(GroupRow, GROUP_LIST)))}
+    yield "group", EVIDENCE | _figures(GroupRow, GROUP)
+    yield "health", {"findings": _list(_object(_figures(HealthFinding, API)))}
+    yield "error", {"error": TEXT}
+
+
+def schema() -> Schema:
+    named: Iterable[tuple[str, Schema]] = documents()
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "The answers of the daemon's /api/, by their names",
+        "$defs": {"partition": _partition(), **{name: _object(each) for name, each in named}},
+    }
+
+
+def text() -> str:
+    return json.dumps(schema(), indent=2) + "\n"
