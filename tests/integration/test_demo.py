@@ -67,6 +67,12 @@ def test_the_demo_frees_disk_and_every_group_reads_every_record(tmp_path: Path) 
     (simulated,) = re.findall(r"^([\d,]+) records deleted; ", output, re.MULTILINE)
     assert int(simulated.replace(",", "")) > 0
     assert "nothing shorter than that time is recommended" in output
+    (requests,) = re.findall(
+        r"^the witness on the wire saw (\d+) DeleteRecords requests, .*: each is proven$",
+        output,
+        re.MULTILINE,
+    )
+    assert int(requests) > 0
     (folder,) = tmp_path.iterdir()  # nothing else is left behind
     (report,) = folder.iterdir()
     assert f"for a browser: {report}" in output

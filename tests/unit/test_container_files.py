@@ -28,11 +28,17 @@ def pins(path: str) -> dict[str, str]:
     return {name: re.sub(r"[\s\\]+", " ", hashes) for name, hashes in blocks}
 
 
-def test_the_build_backend_has_the_pins_of_the_development_tools() -> None:
-    build = pins("requirements-build.txt")
+@pytest.mark.parametrize(
+    ("file", "package"),
+    [("requirements-build.txt", "hatchling"), ("scripts/requirements-demo.txt", "kio")],
+)
+def test_what_is_installed_for_less_has_the_pins_of_the_development_tools(
+    file: str, package: str
+) -> None:
+    found = pins(file)
 
-    assert any(name.startswith("hatchling==") for name in build)
-    assert build.items() <= pins("requirements-dev.txt").items()
+    assert any(name.startswith(f"{package}==") for name in found)
+    assert found.items() <= pins("requirements-dev.txt").items()
 
 
 def test_the_composed_daemon_deletes_nothing_until_told_to_and_shows_on_loopback_alone() -> None:

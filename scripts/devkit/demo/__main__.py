@@ -12,12 +12,13 @@ from rich.console import Console
 
 from devkit.daemon_process import CommandError
 from devkit.demo import summary
-from devkit.demo.daemon import Daemon
+from devkit.demo.daemon import CONFIG, Daemon
 from devkit.demo.play import play
 from devkit.demo.stage import Stage
 from devkit.demo.view import shown
 from devkit.embedded import EmbeddedKafka, EmbeddedKafkaError
 from devkit.interrupt import INTERRUPTED, raise_on_signals
+from devkit.witness.words import Configured
 
 MINIMUM_SECONDS = 15.0
 
@@ -60,12 +61,14 @@ def _demonstrate(console: Console, folder: Path, seconds: float, report_file: Pa
         stage.look()  # once more, as nothing changes any longer
         topics = stage.figures()
         freed = sum(topic.freed for topic in topics)
-        problems = [*ended, *summary.problems(stage, freed)]
+        seen = kafka.witnessed(Configured(CONFIG))
+        problems = [*ended, *summary.problems(stage, freed), *seen.faults]
         summary.print_summary(console, topics, len(stage.faults()), problems)
         if problems:
             console.print(f"retentiond's log ends so:\n{daemon.last_words()}", soft_wrap=True)
         else:
             summary.print_past(console, daemon, report_file)
+        console.print(f"\n{seen}", soft_wrap=True)
     return not problems
 
 

@@ -24,6 +24,8 @@ from devkit.embedded.ports import PortReservations
 from devkit.embedded.processes import EmbeddedKafkaError, Spawner
 from devkit.embedded.properties import server_properties, tiered_storage
 from devkit.embedded.topics import create_topic
+from devkit.witness.judge import Verdict, WordsFor
+from devkit.witness.watch import Watch
 from devkit.witness.witness import Witness
 
 DEFAULT_VERSION = "4.4.0"
@@ -142,6 +144,13 @@ class EmbeddedKafka:
     def remote_segments(self, topic: str) -> dict[str, int]:
         """Bytes of each of the topic's segments in remote storage, by a name of its own."""
         return remote_segments(self._remote_directory, topic)
+
+    def witnessed(self, words_for: WordsFor) -> Verdict:
+        """What the witness says of all that it has seen since it was asked last."""
+        watch = Watch(words_for)
+        if self._witness is not None:
+            watch.look(self._witness.take(), is_last=True)
+        return watch.verdict
 
     def start(self) -> None:
         """Return when every broker answers and knows of all the others.
