@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from retentiond.config import ExternalReader, NoPolicy, TopicPolicy
 from retentiond.formatting import say_reader
-from retentiond.gather.external_positions import Position
+from retentiond.gather.external_positions import Position, UnknownPosition
 from retentiond.gather.groups import GroupListing
 from retentiond.gather.topics import EnabledTopic
 from retentiond.kafka.groups.commit_columns import CommitColumns
@@ -193,6 +193,12 @@ def _by_topic(position: Position) -> _ByTopic:
     return commits
 
 
+def _topics_of_position(position: _ByTopic) -> Set[str]:
+    if isinstance(position, Failure):
+        return position.topics if isinstance(position, UnknownPosition) else frozenset()
+    return position.keys()
+
+
 def _commits_on(topic: EnabledTopic, position: _ByTopic) -> Sequence[Commit]:
     name = topic.reading.name
     if isinstance(position, Failure):
@@ -211,9 +217,9 @@ def _sources_not_named(
     named = {topic.reading.name: {each.name for each in _readers_of(topic)} for topic in topics}
     found: defaultdict[str, list[ExternalReader]] = defaultdict(list)
     for reader, position in positions.items():
-        if reader.spark_checkpoint is None or isinstance(position, Failure):
+        if reader.spark_checkpoint is None:
             continue
-        for name in position.keys() & named.keys():
+        for name in _topics_of_position(position) & named.keys():
             if reader.name not in named[name]:
                 found[name].append(reader)
     return found
@@ -232,9 +238,7 @@ def unnamed_readers(
             continue
         named = {reader.name for reader in policy.external_readers}
         for reader, position in positions:
-            if isinstance(position, Failure) or reader.name in named:
-                continue
-            if name not in position:
+            if reader.name in named or name not in _topics_of_position(position):
                 continue
             is_query = reader.spark_checkpoint is not None
             if not is_query and policy.excludes(reader.name):

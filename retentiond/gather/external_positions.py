@@ -1,18 +1,22 @@
 """External readers: positions that are committed elsewhere than in Kafka.
 
 Invariant: a position that is missing, older than its ``max_age`` or not what it should be is a
-`Failure`, and holds the topics whose policy names the reader; it is never taken for "nothing".
+`Failure`, and holds the topics whose policy names the reader, and those that a Spark checkpoint
+names; it is never taken for "nothing".
 """
 
 from __future__ import annotations
 
 import http.client
 import json
+import re
 import ssl
 import stat
 import urllib.error
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -59,6 +63,13 @@ class _Position(NamedTuple):
 Position: TypeAlias = "tuple[Commit, ...] | Failure"  # next offsets, or why they are unknown
 
 
+@dataclass(frozen=True, slots=True)
+class UnknownPosition(Failure):
+    """Of a Spark query. ``topics``: those that its checkpoint names all the same."""
+
+    topics: frozenset[str] = frozenset()
+
+
 def read_external(reader: ExternalReader, now_ms: int, kafka: Kafka) -> Position:
     """``kafka``: the cluster that the reader reads from."""
     try:
@@ -72,9 +83,35 @@ def read_external(reader: ExternalReader, now_ms: int, kafka: Kafka) -> Position
         _check_age(position, reader, now_ms)
         return _commits(position.next_offsets)
     except NoPosition as error:
-        return Failure(EXTERNAL_READER, str(error))
+        why = str(error)
     except Exception as error:  # noqa: BLE001 - whatever it was, the position is unknown
-        return Failure(EXTERNAL_READER, f"its position can't be read ({_why(error)})")
+        why = f"its position can't be read ({_why(error)})"
+    if reader.spark_checkpoint is None:
+        return Failure(EXTERNAL_READER, why)
+    return UnknownPosition(EXTERNAL_READER, why, frozenset(_named_in(reader.spark_checkpoint)))
+
+
+def _named_in(checkpoint: Path) -> Iterator[str]:
+    """The topics of the newest batches, and of sources that may have begun nothing, however
+    damaged the rest is. A word too many holds no more than a topic of that name."""
+    with suppress(OSError):
+        batches = sorted(filter(_is_number, (checkpoint / "offsets").iterdir()), key=_number)
+        for offsets in batches[-2:]:  # the last one may be cut off
+            yield from _topics_in(offsets, heading=2)
+    with suppress(OSError):
+        for first in (checkpoint / "sources").glob("*/0"):
+            yield from _topics_in(first, heading=0)
+
+
+def _topics_in(file: Path, *, heading: int) -> Iterator[str]:
+    with suppress(OSError, NoPosition):
+        lines = _of_file(file)[0].decode(errors="replace").splitlines()
+        for line in lines[heading:]:
+            yield from _NAMED.findall(line)
+
+
+_NAMED = re.compile(r'"([a-zA-Z0-9._-]{1,249})"\s*:\s*\{')
+"""A topic of a source: ``{"topic": {"0": 42}}``."""
 
 
 def _check_age(position: _Position, reader: ExternalReader, now_ms: int) -> None:
@@ -154,6 +191,10 @@ def _committed_at(file: Path) -> float:
 
 def _is_number(file: Path) -> bool:
     return file.name.isascii() and file.name.isdigit()
+
+
+def _number(file: Path) -> int:
+    return int(file.name)
 
 
 def _of_kafka(line: str, offsets: Path) -> dict[str, Any] | None:

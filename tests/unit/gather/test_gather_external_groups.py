@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -181,6 +182,35 @@ def test_a_spark_query_counts_on_every_topic_that_its_checkpoint_names(
     assert of(second, "lake") == {CLICKS_0: 1}
     named = config(entry("orders", **query(place)), entry("clicks", **query(place)))
     assert snapshot(kafka, named).unnamed_readers == ()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda place, kafka: kafka.advance(24 * 3_600_000 + 1_000),
+        lambda place, kafka: (place / "commits" / "0").unlink(),
+        lambda place, kafka: (place / "commits" / "0").write_text("v9"),
+        lambda place, kafka: (place / "offsets" / "0").write_text('v2\n{}\n{"clicks":{"0":'),
+        lambda place, kafka: (place / "offsets" / "1").write_bytes(b"\xff"),
+        lambda place, kafka: (place / "offsets").rename(place / "away"),
+    ],
+    ids=["old", "no_commit", "other_commit", "other_version", "half_of_the_next", "only_sources"],
+)
+def test_a_query_that_cant_be_read_holds_every_topic_that_its_checkpoint_names(
+    kafka: FakeCluster, tmp_path: Path, damage: Callable[[Path, FakeCluster], object]
+) -> None:
+    """Also where no cycle has seen it before, and the topic's own policy does not name it."""
+    place = checkpoint(tmp_path / "at", kafka, orders={"0": 2, "1": 3}, clicks={"0": 1})
+    (place / "sources" / "0").mkdir(parents=True)
+    (place / "sources" / "0" / "0").write_text('\0v1\n{"orders":{"0":0},"clicks":{"0":0}}')
+    damage(place, kafka)
+    if (place / "offsets" / "1").exists():
+        (place / "commits" / "0").rename(place / "commits" / "1")
+    first = snapshot(kafka, config(entry("orders", **query(place)), entry("clicks")))
+    assert groups(first)["lake"].problem is not None
+    assert of(first, "lake") == {ORDERS_0: None, ORDERS_1: None, CLICKS_0: None}
+    assert ("lake", "clicks") in readers(first)
+    assert "names topic clicks" in str(first.unnamed_readers)
 
 
 def test_a_document_that_names_a_further_topic_does_not_bear_on_it_and_is_told(
