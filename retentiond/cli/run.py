@@ -117,6 +117,7 @@ def run_once(path: Path, output: Output) -> bool:
     loaded = load(path)
     with open_state(loaded.state_dir) as state:
         log = structlog.get_logger()
+        logs.log_files(log, loaded)
 
         def tell(error: HistoryUnavailable | None) -> None:
             if error is not None:

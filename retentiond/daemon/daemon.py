@@ -22,7 +22,6 @@ from retentiond.config import Config
 from retentiond.config.files import ConfigFiles
 from retentiond.config.no_policy import UnreadableFile
 from retentiond.config.policy_files import unreadable_files
-from retentiond.config.warnings import passed_over
 from retentiond.daemon.engine import Engine, EveryInterval, background_scheduler, build_versions
 from retentiond.daemon.reload import Reading, Reload
 from retentiond.errors import (
@@ -181,7 +180,7 @@ class Daemon:
             state_dir=str(config.state_dir),
             port=self._server.port,
         )
-        self._tell_of_unreadable(self._in_force)
+        logs.log_files(self._log, self._in_force)
         self._scheduler.start()
         while (number := self._next_signal()) == RELOAD_SIGNAL:
             self._reload.begin()
@@ -384,15 +383,7 @@ class Daemon:
             files_removed=sorted(before - now),
             files_readable_again=sorted(were_bad - {each.name for each in config.unreadable}),
         )
-        self._tell_of_unreadable(config)
-
-    def _tell_of_unreadable(self, config: Config) -> None:
-        if names := passed_over(config):
-            self._log.warning(logs.POLICY_PASSED_OVER, files=list(names))
-        for each in config.unreadable:
-            self._log.error(
-                logs.POLICY_UNREADABLE, file=each.name, owner=each.owner, error=each.problem
-            )
+        logs.log_files(self._log, config)
 
     def _read_again(self, make_files: Callable[[], ConfigFiles]) -> Reading:
         reading = self._read(make_files, self._taken_over.readers)
@@ -428,7 +419,7 @@ class Daemon:
             if is_in_force and held.unreadable == self._in_force.unreadable:
                 return
             self._put_in_force(held)
-        self._tell_of_unreadable(held)
+        logs.log_files(self._log, held)
 
     def _mended(self, unreadable: Iterable[UnreadableFile]) -> Iterator[UnreadableFile]:
         """The fenced files that were bad when what is in force was read, and are not any more: they

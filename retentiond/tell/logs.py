@@ -13,13 +13,17 @@ import sys
 from collections.abc import Mapping, MutableMapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TextIO, cast
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import structlog
 
+from retentiond.config.warnings import passed_over
 from retentiond.errors import KafkaUnavailable, RetentiondError
 from retentiond.formatting import MOST_TOLD, few, printable
 from retentiond.tell.log_writer import LogWriter
+
+if TYPE_CHECKING:
+    from retentiond.config import Config
 
 NOISY = ("kafka", "py4j", "apscheduler", "uvicorn", "pyspark")
 """Libraries that log every retry. retentiond logs such a failure once, in its own words."""
@@ -250,6 +254,14 @@ def sentence_of(error: BaseException) -> str:
     if isinstance(error, RetentiondError) and sentence:
         return sentence
     return ": ".join(part for part in (type(error).__name__, sentence) if part)
+
+
+def log_files(log: Any, config: Config) -> None:
+    """The policy files of a configuration that are not, or can't be, read."""
+    if names := passed_over(config):
+        log.warning(POLICY_PASSED_OVER, files=list(names))
+    for file in config.unreadable:
+        log.error(POLICY_UNREADABLE, file=file.name, owner=file.owner, error=file.problem)
 
 
 class Causes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import uuid
 from collections.abc import Iterator
@@ -132,3 +133,21 @@ def test_a_second_daemon_on_the_same_state_is_refused(unreachable: Path) -> None
             assert (done.code, done.out) == (2, "")
             assert done.err.startswith(f"retentiond: {unreachable / 'state'} is already in use by ")
             assert done.err.endswith("; stop it or choose another state_dir\n")
+
+
+def test_a_single_cycle_tells_which_policy_files_cant_be_read(unreachable: Path) -> None:
+    """As the daemon does; its topics are on hold."""
+    policies = [{"file": "teams/pay.yaml", "topics": ["pay.*"]}, "teams/*.yaml"]
+    configure(unreachable, "127.0.0.1:1", policies=policies)
+    teams = unreachable / "teams"
+    teams.mkdir()
+    (teams / "pay.yaml").write_text("owner: payments\ntopics: 7\n")
+    for name in ("other.yaml", "other.yml"):
+        (teams / name).write_text("owner: other\ntopics: [{name: other}]\n")
+    done = run_here("run", "--once", cwd=unreachable)
+    passed_over, unreadable = map(json.loads, done.err.splitlines()[:2])
+    assert passed_over["event"] == "retentiond.policy_passed_over"
+    assert passed_over["files"] == ["teams/other.yml"]
+    assert unreadable["event"] == "retentiond.policy_unreadable"
+    assert (unreadable["file"], unreadable["owner"]) == ("teams/pay.yaml", "payments")
+    assert done.code == 1
