@@ -109,6 +109,7 @@ def run_once(path: Path, output: Output) -> bool:
     import structlog
 
     from retentiond.cli.output.plan import show
+    from retentiond.config.warnings import passed_over
     from retentiond.history.keeper import HistoryKeeper
     from retentiond.state.state import open_state
     from retentiond.tell import logs
@@ -117,7 +118,7 @@ def run_once(path: Path, output: Output) -> bool:
     loaded = load(path)
     with open_state(loaded.state_dir) as state:
         log = structlog.get_logger()
-        logs.log_files(log, loaded)
+        logs.log_files(log, loaded, passed_over(loaded))
 
         def tell(error: HistoryUnavailable | None) -> None:
             if error is not None:

@@ -22,6 +22,7 @@ from retentiond.config import Config
 from retentiond.config.files import ConfigFiles
 from retentiond.config.no_policy import UnreadableFile
 from retentiond.config.policy_files import unreadable_files
+from retentiond.config.warnings import passed_over
 from retentiond.daemon.engine import Engine, EveryInterval, background_scheduler, build_versions
 from retentiond.daemon.reload import Reading, Reload
 from retentiond.errors import (
@@ -180,7 +181,7 @@ class Daemon:
             state_dir=str(config.state_dir),
             port=self._server.port,
         )
-        logs.log_files(self._log, self._in_force)
+        logs.log_files(self._log, self._in_force, passed_over(self._in_force))
         self._scheduler.start()
         while (number := self._next_signal()) == RELOAD_SIGNAL:
             self._reload.begin()
@@ -383,7 +384,7 @@ class Daemon:
             files_removed=sorted(before - now),
             files_readable_again=sorted(were_bad - {each.name for each in config.unreadable}),
         )
-        logs.log_files(self._log, config)
+        logs.log_files(self._log, config, passed_over(config))
 
     def _read_again(self, make_files: Callable[[], ConfigFiles]) -> Reading:
         reading = self._read(make_files, self._taken_over.readers)
@@ -419,7 +420,7 @@ class Daemon:
             if is_in_force and held.unreadable == self._in_force.unreadable:
                 return
             self._put_in_force(held)
-        logs.log_files(self._log, held)
+        logs.log_files(self._log, held, passed_over(held))
 
     def _mended(self, unreadable: Iterable[UnreadableFile]) -> Iterator[UnreadableFile]:
         """The fenced files that were bad when what is in force was read, and are not any more: they

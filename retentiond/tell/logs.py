@@ -10,14 +10,13 @@ import json
 import logging
 import re
 import sys
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 import structlog
 
-from retentiond.config.warnings import passed_over
 from retentiond.errors import KafkaUnavailable, RetentiondError
 from retentiond.formatting import MOST_TOLD, few, printable
 from retentiond.tell.log_writer import LogWriter
@@ -256,10 +255,10 @@ def sentence_of(error: BaseException) -> str:
     return ": ".join(part for part in (type(error).__name__, sentence) if part)
 
 
-def log_files(log: Any, config: Config) -> None:
+def log_files(log: Any, config: Config, passed_over: Sequence[str]) -> None:
     """The policy files of a configuration that are not, or can't be, read."""
-    if names := passed_over(config):
-        log.warning(POLICY_PASSED_OVER, files=list(names))
+    if passed_over:
+        log.warning(POLICY_PASSED_OVER, files=list(passed_over))
     for file in config.unreadable:
         log.error(POLICY_UNREADABLE, file=file.name, owner=file.owner, error=file.problem)
 
