@@ -202,7 +202,7 @@ class Readers:
         moved_at_ms = pc.list_flatten(self.column("moved_at_ms")).fill_null(NOWHERE)
         return Commits(
             owners,
-            numbers(pc.list_flatten(lists)),
+            pc.list_flatten(lists).to_numpy(),
             numbers(pc.list_flatten(self.column("offsets"))),
             numbers(moved_at_ms),
             flags(pc.list_flatten(self.column("is_stale"))),

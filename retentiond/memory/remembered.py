@@ -136,6 +136,7 @@ def known_topics(
     it is recreated.
     """
     readers: Mapping[int, tuple[str, ...]] | None = None
+    is_complete = snapshot.complete
     known = {}
     for position, topic in enumerate(snapshot.topics):
         if topic.topic_id is None:
@@ -146,7 +147,7 @@ def known_topics(
         if last is None or last.topic_id != topic.topic_id:
             last = KnownTopic(topic.topic_id)
         known[topic.name] = last
-        if snapshot.complete and last.agreed < settle_cycles:
+        if is_complete and last.agreed < settle_cycles:
             readers = readers_by_topic(snapshot) if readers is None else readers
             now = readers.get(position, ())
             agreed = last.agreed + 1 if now == last.groups else 1

@@ -125,7 +125,7 @@ def _commits(
     known = readers.commits
     known = known.where((is_meant & ~is_void)[known.owners])
     partition = now["partition_id"].to_numpy()
-    number = np.array([each.partition for each in snapshot.partitions], np.int64)[partition]
+    number = np.array([each.partition for each in snapshot.partitions], np.int32)[partition]
     width = 1 + max(int(each.max(initial=0)) for each in (number, known.partitions))
     at = rows_among(owners * width + number, known.owners * width + known.partitions)
     offset = now["offset"].fill_null(NOWHERE).to_numpy()

@@ -304,15 +304,16 @@ class LagReader:
             self._time_stamps.learn(partitions, times_ms, offsets, ends[partitions])
             known = margin_bounds(lags, self._time_stamps, now_ms)
         if not is_stopping():
-            lags = self._with_records(lags, known, kafka, snapshot, ends)
-            known = margin_bounds(lags, self._time_stamps, now_ms)
+            is_read = self._have_read_all(lags, known, kafka, snapshot, ends)
+            if is_read.any():
+                lags, known = lags.where(~is_read), known.at(np.flatnonzero(~is_read))
         return replace(report, margins=smallest_margins(lags, known))
 
-    def _with_records(
+    def _have_read_all(
         self, lags: LagRows, known: MarginBounds, kafka: Kafka, snapshot: Snapshot, ends: Integers
-    ) -> LagRows:
-        """Without the rows whose group has nothing left to read. Only those are looked at whose
-        margin is small enough to be told of."""
+    ) -> Booleans:
+        """Which rows' groups have nothing left to read. Only those are looked at whose margin is
+        small enough to be told of."""
         margins = np.where(np.isinf(known.least_ms), known.most_ms, known.least_ms)
         names = partitions_of(snapshot)
         starts = np.maximum(lags.offset, lags.log_start)
@@ -326,7 +327,7 @@ class LagReader:
         try:
             empty = self._tails.without_record(kafka, tails)
         except Exception:  # noqa: BLE001 - it only narrows down, and an unread tail has records
-            return lags
+            empty = frozenset()
         is_empty = np.zeros(len(lags.offset), np.bool_)
         is_empty[rows[[tail in empty for tail in tails]]] = True
-        return lags.where(~is_empty)
+        return is_empty
