@@ -275,6 +275,11 @@ def values_at(values: Any, rows: Integers, otherwise: Any) -> Any:
     return found
 
 
+def known_or(otherwise: int, values: Iterable[int | None]) -> Integers:
+    """The values; ``otherwise`` where one is None."""
+    return np.array([otherwise if value is None else value for value in values], np.int64)
+
+
 def keys_of_commits(commits: pa.Table, partitions: int) -> Integers:
     """The group and partition of each commit as one number. ``partitions``: how many there are."""
     keys: Integers = commits["group_id"].to_numpy().astype(np.int64) * partitions

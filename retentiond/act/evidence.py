@@ -27,6 +27,7 @@ from retentiond.snapshot import (
     PartitionReading,
     Snapshot,
     TopicReading,
+    known_or,
     namesake_id,
     where,
 )
@@ -110,10 +111,10 @@ class Evidence:
         self.is_ambiguous = self._commits.repeated or len(self.groups) != len(snapshot.groups)
 
     def commits(self, partition: TopicPartition) -> CommittedByGroup:
-        return self._commits.at(self._position(partition))
+        return self._commits.at(self._position(partition), is_remembered=False)
 
     def remembered(self, partition: TopicPartition) -> CommittedByGroup:
-        return self._commits.remembered_at(self._position(partition))
+        return self._commits.at(self._position(partition), is_remembered=True)
 
     def _position(self, partition: TopicPartition) -> int | None:
         return self._positions.get(partition.topic, {}).get(partition)
@@ -196,8 +197,7 @@ def _of_another_log(commits: pa.Table, ends: Mapping[tuple[int, int], EpochEnd])
     asked = sorted(ends)
     asked_keys = np.array([_key(*pair) for pair in asked])
     known, end = (
-        np.array([NOTHING if each is None else each for each in told])
-        for told in zip(*(ends[pair] for pair in asked), strict=True)
+        known_or(NOTHING, told) for told in zip(*(ends[pair] for pair in asked), strict=True)
     )
     epoch, offset = (
         commits[name].fill_null(NOTHING).to_numpy() for name in ("leader_epoch", "offset")
@@ -241,23 +241,15 @@ class _Commits:
         is_again = (self._at[1:] == self._at[:-1]) & (self._groups[1:] == self._groups[:-1])
         self.repeated = bool(is_again.any())
 
-    def at(self, position: int | None) -> CommittedByGroup:
-        return self._by_name(position, self._offsets, self._is_committed)
-
-    def remembered_at(self, position: int | None) -> CommittedByGroup:
-        return self._by_name(position, self._remembered, self._remembered.is_valid())
-
-    def _by_name(
-        self, position: int | None, offsets: pa.Array, are_meant: pa.Array
-    ) -> CommittedByGroup:
+    def at(self, position: int | None, *, is_remembered: bool) -> CommittedByGroup:
         rows = self._on([] if position is None else [position])
-        found = zip(
-            self._names[self._groups[rows]].tolist(),
-            offsets[rows].to_pylist(),
-            are_meant[rows].to_pylist(),
-            strict=True,
-        )
-        return {name: offset for name, offset, is_meant in found if is_meant}
+        names = self._names[self._groups[rows]].tolist()
+        if is_remembered:
+            remembered = zip(names, self._remembered[rows].to_pylist(), strict=True)
+            return {name: offset for name, offset in remembered if offset is not None}
+        is_committed = self._is_committed[rows].to_pylist()
+        committed = zip(names, self._offsets[rows].to_pylist(), is_committed, strict=True)
+        return {name: offset for name, offset, is_there in committed if is_there}
 
     def groups_on(self, positions: Sequence[int]) -> frozenset[str]:
         are_there = np.zeros(len(self._names), np.bool_)

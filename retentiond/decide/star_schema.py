@@ -12,7 +12,7 @@ for many commits.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
@@ -141,23 +141,11 @@ class StarSchema(Generic[T]):
     in_one_part: bool = False
 
     def map(self, convert: Callable[[T], U]) -> StarSchema[U]:
-        def converted(table: T | None) -> U | None:
-            return None if table is None else convert(table)
-
-        return StarSchema(
-            complete=self.complete,
-            group_count=self.group_count,
-            topics=convert(self.topics),
-            partitions=convert(self.partitions),
-            commits=convert(self.commits),
-            failed=converted(self.failed),
-            readers=converted(self.readers),
-            vanished=converted(self.vanished),
-            required=converted(self.required),
-            excluded=converted(self.excluded),
-            foreign=converted(self.foreign),
-            in_one_part=self.in_one_part,
-        )
+        parts: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
+        for name, value in parts.items():
+            if value is not None and name not in ("complete", "group_count", "in_one_part"):
+                parts[name] = convert(value)
+        return StarSchema(**parts)
 
 
 FEW_COMMITS = 2_000_000
@@ -180,6 +168,7 @@ def star_schema(snapshot: Snapshot) -> StarSchema[pa.Table]:
     """A topic without a policy has no retention, requires no group and excludes none."""
     partitions = _partitions(snapshot)
     readers = snapshot.readers | snapshot.remembered_readers
+    vanished = [at for at, group in enumerate(snapshot.groups) if group.state == VANISHED]
     return StarSchema(
         complete=not snapshot.problems,
         group_count=max(1, len(snapshot.groups)),
@@ -188,11 +177,7 @@ def star_schema(snapshot: Snapshot) -> StarSchema[pa.Table]:
         commits=_commits(snapshot.commits, partitions),
         failed=_unless_empty(failed_groups(snapshot)),
         readers=_unless_empty(table_of_pairs(readers)),
-        vanished=_unless_empty(
-            _table(
-                GROUPS, [at for at, each in enumerate(snapshot.groups) if each.state == VANISHED]
-            )
-        ),
+        vanished=_unless_empty(_table(GROUPS, vanished)),
         required=_unless_empty(table_of_pairs(required_groups(snapshot))),
         excluded=_unless_empty(excluded_groups(snapshot)),
         foreign=_unless_empty(foreign_readers(snapshot)),

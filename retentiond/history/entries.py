@@ -116,7 +116,6 @@ NOTHING_RECORDED = RecordedState()
 
 def recorded_state(snapshot: Snapshot) -> RecordedState:
     partitions = tuple(partitions_of(snapshot))
-
     now = current(snapshot.commits)
     keys = keys_of_commits(now, len(partitions))
     offsets = now["offset"].fill_null(NO_OFFSET).to_numpy()

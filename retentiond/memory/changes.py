@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import chain
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from retentiond.formatting import DAY_MS
-from retentiond.memory.readers import Readers, flags, joined_keys
+from retentiond.memory.readers import Readers, flags
 from retentiond.memory.remembered import (
     KnownTopic,
     Remembered,
@@ -22,7 +19,7 @@ from retentiond.memory.remembered import (
     gone_topics,
     known_topics,
 )
-from retentiond.memory.seen import failed, listed, seen
+from retentiond.memory.seen import Others, seen
 from retentiond.snapshot import NOWHERE, Flags, Snapshot, current, pairs_of, rows_among, where
 
 DROP_AFTER_MS = DAY_MS
@@ -117,17 +114,11 @@ def changes(
     """
     readers = before.readers
     rows = Rows.of(readers, snapshot)
-    now = seen(snapshot, readers, rows)
+    now = seen(snapshot, readers, rows, Others.of(snapshot))
     topics = known_topics(snapshot, before, settle_cycles)
-    is_void = rows.of_topics(topic.recreated for topic in snapshot.topics)
-    has_commits = readers.has_commits & ~is_void
-    # Who has lost its commits, or never had one and is no longer listed, is missing. Only a
-    # complete reading, in which the topic and the group are readable, proves it. Of an external
-    # reader only one in which every policy file could be read.
-    can_be_read = rows.of_topics(topic.failure is None for topic in snapshot.topics)
-    is_missing = ~now.is_present & can_be_read & ~failed(snapshot, rows)
-    is_missing &= has_commits | ~listed(snapshot, rows)
-    is_missing &= snapshot.complete
+    # Only a complete reading proves it. Of an external reader only one in which every policy file
+    # could be read.
+    is_missing = now.is_missing & snapshot.complete
     if not snapshot.knows_external:
         is_missing &= ~flags(readers.column("is_external"))
     is_forgotten = are_forgotten(readers, rows.topics, snapshot.topics)
@@ -172,31 +163,10 @@ def newly_seen(
     is_told = flags(commits["is_stale"]) | is_new
     # What is remembered of an earlier topic of the name is the next cycle's to drop.
     topics = tuple(replace(topic, recreated=False) for topic in second.topics)
-    told = replace(
-        second,
-        commits=where(commits, is_told),
-        topics=topics,
-        other_topics=_unknown(second.other_topics, shown, before),
-    )
-    found = seen(told, here, rows)
+    told = replace(second, commits=where(commits, is_told), topics=topics)
+    others = Others.of(second)
+    found = seen(told, here, rows, others.where(_are_unknown(others.keys, shown, before)))
     return found.new.where(_are_unknown(found.new.keys, shown, before)), found.renewed
-
-
-def _unknown(
-    other_topics: Mapping[str, frozenset[str]], shown: Readers, before: Readers
-) -> Mapping[str, frozenset[str]]:
-    """Those of which nobody knows yet. Of hundreds of thousands hardly any: only these become
-    objects."""
-    groups, topics = pa.array([*other_topics], pa.string()), [*other_topics.values()]
-    counts = np.array([len(each) for each in topics], np.int64)
-    owner = np.repeat(np.arange(len(groups)), counts)
-    names = pa.array(chain.from_iterable(topics), pa.string())
-    keys = joined_keys(names, groups.take(pa.array(owner)), "0")
-    unknown = np.flatnonzero(_are_unknown(keys, shown, before))
-    found: defaultdict[str, set[str]] = defaultdict(set)
-    for group, row in zip(owner[unknown].tolist(), unknown.tolist(), strict=True):
-        found[groups[group].as_py()].add(names[row].as_py())
-    return {group: frozenset(names) for group, names in found.items()}
 
 
 def _are_unknown(keys: pa.Array, shown: Readers, before: Readers) -> Flags:

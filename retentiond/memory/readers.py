@@ -35,6 +35,9 @@ READERS = pa.schema(
 )
 """A reader of one topic, as `RememberedReader` says it. Sorted by `Readers.keys`."""
 
+_OF_READER = READERS.names[:7]
+"""The columns without its commits."""
+
 KINDS = (*GroupKind,)
 
 _SEPARATOR = "\0"
@@ -214,10 +217,8 @@ class Readers:
 
     @cached_property
     def has_stale_commits(self) -> Flags:
-        has_some = np.zeros(len(self), np.bool_)
-        if pc.any(pc.list_flatten(self.column("is_stale"))).as_py():
-            commits = self.commits
-            has_some[commits.owners[commits.is_stale]] = True
+        has_some, commits = np.zeros(len(self), np.bool_), self.commits
+        has_some[commits.owners[commits.is_stale]] = True
         return has_some
 
     @cached_property
@@ -315,15 +316,13 @@ class Readers:
         place = np.full(len(self), NOWHERE)
         place[rows] = np.arange(len(rows))
         commits = commits._replace(owners=place[commits.owners])
-        columns = {
-            name: self.column(name).take(pa.array(rows))
-            for name in ("topic", "group", "is_external", "seen_at_ms")
-        }
         names = pa.array((kind.value for kind in KINDS), pa.string())
-        columns["kind"] = names.take(pa.array(kinds))
-        return Readers.of_columns(
-            {**columns, **not_absent(len(rows))}, commits.where(commits.owners != NOWHERE)
-        )
+        columns = {
+            **{name: self.column(name).take(pa.array(rows)) for name in _OF_READER},
+            "kind": names.take(pa.array(kinds)),
+            **not_absent(len(rows)),
+        }
+        return Readers.of_columns(columns, commits.where(commits.owners != NOWHERE))
 
     def with_rows(self, rows: Readers) -> Readers:
         """With the other's rows, also in place of its own."""
@@ -343,7 +342,7 @@ class Readers:
     def without_commits(self, of: Flags) -> Readers:
         """The rows ``of`` lose their commits: such readers stay known although the topic that they
         read is gone."""
-        columns = {name: self.column(name) for name in READERS.names[:7]}
+        columns = {name: self.column(name) for name in _OF_READER}
         return Readers.of_columns(columns, self.commits.where(~of[self.commits.owners]))
 
     def with_column(self, name: str, values: pa.Array) -> Readers:
@@ -353,10 +352,6 @@ class Readers:
     def by_name(self) -> dict[GroupOnTopic, RememberedReader]:
         return {GroupOnTopic(row["group"], row["topic"], row["is_external"]): _reader(row)
                 for row in self.table.to_pylist()}  # fmt: skip
-
-    def some(self, readers: Iterable[GroupOnTopic]) -> dict[GroupOnTopic, RememberedReader]:
-        at = self.rows_of(keys_of(readers))
-        return Readers(self.table.take(pa.array(np.unique(at[at != NOWHERE])))).by_name()
 
 
 def _reader(row: Mapping[str, Any]) -> RememberedReader:
@@ -387,10 +382,6 @@ NOBODY = Readers(pa.Table.from_batches([], READERS))  # `empty_table` would impo
 def joined_keys(topics: pa.Array, groups: pa.Array, is_external: pa.Array | str) -> pa.Array:
     """`GroupOnTopic.key` of columns. ``is_external``: 1 or 0."""
     return pc.binary_join_element_wise(topics, groups, is_external, _SEPARATOR)
-
-
-def keys_of(readers: Iterable[GroupOnTopic]) -> pa.Array:
-    return pa.array((each.key for each in readers), pa.string())
 
 
 def positions_in(values: pa.Array, among: pa.Array) -> Integers:

@@ -29,6 +29,7 @@ from retentiond.snapshot import (
     TopicReading,
     commit_table,
     keys_of_commits,
+    known_or,
     namesake_id,
     positions_of_names,
     rows_among,
@@ -177,14 +178,8 @@ def are_stale(
     recreated = np.array([topics[each.topic].recreated for each in partitions], np.bool_)
     # If an end is unreadable, no commit is known to be beyond it. If a log start is unreadable,
     # every commit may free something.
-    none = np.iinfo(np.int64)
-    starts, ends = (
-        np.array([unreadable if offset is None else offset for offset in read], np.int64)
-        for unreadable, read in (
-            (none.min, [each.log_start_offset for each in partitions]),
-            (none.max, [each.high_watermark for each in partitions]),
-        )
-    )
+    starts = known_or(NOWHERE, [each.log_start_offset for each in partitions])
+    ends = known_or(np.iinfo(np.int64).max, [each.high_watermark for each in partitions])
     at, offsets = commits["partition_id"].to_numpy(), commits["offset"]
     offset = offsets.fill_null(NOWHERE).to_numpy()
     is_stale: Flags = offsets.is_valid().to_numpy()

@@ -29,6 +29,7 @@ from retentiond.snapshot import (
     Snapshot,
     TopicReading,
     distinct,
+    known_or,
     numbered,
     pairs_of,
     values_at,
@@ -120,8 +121,7 @@ def are_forgotten(readers: Readers, topic_of: Integers, topics: Sequence[TopicRe
         each.forget_vanished_after_ms if isinstance(each, TopicPolicy) else None
         for each in policies
     ]
-    waits_ms = np.array([FOR_EVER_MS if ms is None else ms for ms in patience_ms], np.int64)
-    waited_ms = values_at(waits_ms, topic_of, FOR_EVER_MS)
+    waited_ms = values_at(known_or(FOR_EVER_MS, patience_ms), topic_of, FOR_EVER_MS)
     is_forgotten: Flags = readers.is_absent & (readers.absent_ms >= waited_ms)
     is_forgotten &= waited_ms != FOR_EVER_MS
     return is_forgotten

@@ -7,7 +7,7 @@ columns.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -18,20 +18,22 @@ from retentiond.memory.readers import (
     KINDS,
     NOBODY,
     Commits,
-    GroupOnTopic,
     Readers,
     flags,
-    keys_of,
+    joined_keys,
     not_absent,
+    positions_in,
 )
 from retentiond.memory.remembered import Rows
 from retentiond.snapshot import (
     NOWHERE,
     Flags,
+    GroupCondition,
     Integers,
     Snapshot,
     current,
     distinct,
+    known_or,
     numbered,
     pairs_of,
     rows_among,
@@ -42,35 +44,51 @@ from retentiond.snapshot import (
 
 class Seen(NamedTuple):
     """``new``: readers that were not remembered. ``renewed``: remembered ones that the reading
-    shows otherwise than they are remembered. ``is_present``: whether it shows a reader, for each
-    remembered one."""
+    shows otherwise than they are remembered. ``is_missing``: for each remembered one, whether the
+    reading lacks it; only a complete one proves that."""
 
     new: Readers
     renewed: Readers
-    is_present: Flags
+    is_missing: Flags
 
 
-def seen(snapshot: Snapshot, readers: Readers, rows: Rows) -> Seen:
+class Others(NamedTuple):
+    """Groups that read topics that are not in the reading (`Snapshot.other_topics`): the names of
+    both, as columns."""
+
+    groups: pa.Array
+    topics: pa.Array
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> Others:
+        topics = [*snapshot.other_topics.values()]
+        owners = np.repeat(np.arange(len(topics)), [len(each) for each in topics])
+        groups = pa.array([*snapshot.other_topics], pa.string()).take(pa.array(owners))
+        return cls(groups, pa.array(chain.from_iterable(topics), pa.string()))
+
+    @property
+    def keys(self) -> pa.Array:
+        """As of `Readers.keys`."""
+        return joined_keys(self.topics, self.groups, "0")
+
+    def where(self, mask: Flags) -> Others:
+        return Others(self.groups.filter(pa.array(mask)), self.topics.filter(pa.array(mask)))
+
+
+def seen(snapshot: Snapshot, readers: Readers, rows: Rows, others: Others) -> Seen:
     """``rows``: where the ``readers`` stand in the reading. What the reading has beside its commits
     (`COMMIT_SCHEMA`) was remembered of these readers, or nothing."""
     now = current(snapshot.commits)
     pairs = pairs_of(snapshot, now)
     shown = distinct(np.append(distinct(pairs), numbered(snapshot, snapshot.readers)))
-    others = [
-        GroupOnTopic(group, topic)
-        for group, topics in snapshot.other_topics.items()
-        for topic in topics
-    ]
-    newcomers = _newcomers(
-        snapshot,
-        shown[rows_among(shown, rows.pairs) == NOWHERE],
-        [others[at] for at in np.flatnonzero(readers.rows_of(keys_of(others)) == NOWHERE).tolist()],
-    )
+    new_pairs = shown[rows_among(shown, rows.pairs) == NOWHERE]
+    new_others = others.where(readers.rows_of(others.keys) == NOWHERE)
+    newcomers = _newcomers(snapshot, new_pairs, new_others)
     everybody = readers.followed_by(newcomers)
     if len(newcomers):
         rows = Rows.of(everybody, snapshot)
     is_present = rows_among(rows.pairs, shown) != NOWHERE
-    is_present[everybody.rows_of(keys_of(others))] = True
+    is_present[everybody.rows_of(others.keys)] = True
 
     # A reader is told of if it is new, if a commit of it is, if it is of another kind, or if its
     # absence ends.
@@ -78,12 +96,19 @@ def seen(snapshot: Snapshot, readers: Readers, rows: Rows) -> Seen:
     kinds = np.where(is_present, values_at(kinds_now, rows.groups, NOWHERE), everybody.kinds)
     is_told = np.arange(len(everybody)) >= len(readers)
     is_told |= is_present & (everybody.is_absent | (kinds != everybody.kinds))
-    # One that is listed and can't be read, or has no commit, is no longer absent: otherwise a
-    # later absence would seem to have begun with this one.
+    # One that is not shown is missing if its topic and group can be read, and it has lost its
+    # commits, or never had one and is no longer listed. One that is listed and can't be read, or
+    # has no commit, is no longer absent: otherwise a later absence would seem to have begun with
+    # this one.
     is_void = rows.of_topics(topic.recreated for topic in snapshot.topics)
     has_commits = everybody.has_commits & ~is_void
-    is_doubtful = failed(snapshot, rows) | (listed(snapshot, rows) & ~has_commits)
+    has_failed = rows.of_groups(
+        group.condition is GroupCondition.UNREADABLE for group in snapshot.groups
+    )
+    is_doubtful = has_failed | (are_listed(snapshot, rows) & ~has_commits)
     is_told |= everybody.is_absent & ~is_present & is_doubtful
+    can_be_read = rows.of_topics(topic.failure is None for topic in snapshot.topics)
+    is_missing = can_be_read & ~is_present & ~is_doubtful
 
     owners = rows_among(pairs, rows.pairs)
     commits, is_told = _commits(snapshot, now, owners, everybody, is_void=is_void, is_told=is_told)
@@ -91,7 +116,7 @@ def seen(snapshot: Snapshot, readers: Readers, rows: Rows) -> Seen:
     found = everybody.present(told, kinds[told], commits)
     is_new = told >= len(readers)
     return Seen(
-        NOBODY.with_rows(found.where(is_new)), found.where(~is_new), is_present[: len(readers)]
+        NOBODY.with_rows(found.where(is_new)), found.where(~is_new), is_missing[: len(readers)]
     )
 
 
@@ -131,8 +156,7 @@ def _commits(
     offset = now["offset"].fill_null(NOWHERE).to_numpy()
     before = values_at(known.offsets, at, NOWHERE)
     moved_before_ms = values_at(known.moved_at_ms, at, NOWHERE)
-    starts = [each.log_start_offset for each in snapshot.partitions]
-    log_start = np.array([NOWHERE if start is None else start for start in starts], np.int64)
+    log_start = known_or(NOWHERE, [each.log_start_offset for each in snapshot.partitions])
 
     # The commit counts, unless the group went back to records that are gone. As long as this
     # lasts, the higher one stays remembered, so that a later cycle sees it too.
@@ -155,39 +179,24 @@ def _commits(
     return after, is_told
 
 
-def _newcomers(snapshot: Snapshot, pairs: Integers, others: Sequence[GroupOnTopic]) -> Readers:
-    """The readers of these pairs of group and topic (`pairs_of`), and of topics that are not in the
-    reading. Without their commits, and in this order."""
+def _newcomers(snapshot: Snapshot, pairs: Integers, others: Others) -> Readers:
+    """The readers of these pairs of group and topic (`pairs_of`), and the others; in this order,
+    without their commits."""
     group, topic = np.divmod(pairs, max(1, len(snapshot.topics)))
     groups = snapshot.groups
-    position = {each.name: at for at, each in enumerate(groups) if not each.is_external}
-    group = np.append(group, np.array([position[other.group_id] for other in others], np.int64))
-    names = pa.array((each.name for each in snapshot.topics), pa.string()).take(pa.array(topic))
-    of_others = pa.array((other.topic for other in others), pa.string())
+    of_kafka = pa.array((None if each.is_external else each.name for each in groups), pa.string())
+    at = pa.array(np.append(group, positions_in(others.groups, of_kafka)))
+    topics = pa.array((each.name for each in snapshot.topics), pa.string())
     columns = {
-        "group": pa.array((each.name for each in groups), pa.string()),
-        "is_external": pa.array((each.is_external for each in groups), pa.bool_()),
-        "kind": pa.array((each.kind.value for each in groups), pa.string()),
+        "topic": pa.concat_arrays([topics.take(pa.array(topic)), others.topics]),
+        "group": pa.array((each.name for each in groups), pa.string()).take(at),
+        "is_external": pa.array((each.is_external for each in groups), pa.bool_()).take(at),
+        "kind": pa.array((each.kind.value for each in groups), pa.string()).take(at),
+        "seen_at_ms": pa.array(np.full(len(at), snapshot.taken_at_ms)),
     }
-    at = pa.array(group)
-    return Readers.of_columns(
-        {
-            "topic": pa.concat_arrays([names, of_others]),
-            **{name: values.take(at) for name, values in columns.items()},
-            "seen_at_ms": pa.array(np.full(len(group), snapshot.taken_at_ms)),
-            **not_absent(len(group)),
-        },
-        NOBODY.commits,
-    )
+    return Readers.of_columns({**columns, **not_absent(len(at))}, NOBODY.commits)
 
 
-def failed(snapshot: Snapshot, rows: Rows) -> Flags:
-    """Whose group can't be read."""
-    return rows.of_groups(
-        group.failure is not None or group.problem is not None for group in snapshot.groups
-    )
-
-
-def listed(snapshot: Snapshot, rows: Rows) -> Flags:
+def are_listed(snapshot: Snapshot, rows: Rows) -> Flags:
     """Who exists by this reading."""
     return rows.of_groups(group.is_listed for group in snapshot.groups)

@@ -34,8 +34,6 @@ def read_all(connection: sqlite3.Connection) -> Remembered:
 
 
 def read_readers(connection: sqlite3.Connection) -> Readers:
-    """Raises `sqlite3.Error`, and `ValueError` or `TypeError` for what retentiond has not
-    written."""
     return _joined(_stored(connection))
 
 
@@ -149,17 +147,8 @@ def _read_earlier(connection: sqlite3.Connection) -> Readers:
         "seen_at_ms, stale FROM commits"
     )
     readers = {}
-    for (
-        group_id,
-        topic,
-        name,
-        offsets,
-        since_ms,
-        moved_at_ms,
-        absent_ms,
-        seen_at_ms,
-        stale,
-    ) in connection.execute(query):
+    for group_id, topic, name, *known in connection.execute(query):
+        offsets, since_ms, moved_at_ms, absent_ms, seen_at_ms, stale = known
         kind = GroupKind(name)
         readers[GroupOnTopic(group_id, topic, kind is GroupKind.EXTERNAL)] = RememberedReader(
             kind,

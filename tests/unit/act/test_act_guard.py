@@ -506,6 +506,24 @@ def unread(problem: Failure | None) -> Change:
     return change
 
 
+def of_external_reader(reading: Reading) -> None:
+    """The id that was a group's is that of an external reader of the same name."""
+    reading.groups["billing"] = replace(reading.groups["billing"], kind=GroupKind.EXTERNAL)
+
+
+def external(group_id: str) -> Change:
+    """External reader audit, which goes by that id."""
+
+    def add(reading: Reading) -> None:
+        namesake_of = None if group_id == "audit" else "audit"
+        reading.groups[group_id] = GroupReading(
+            group_id, GroupKind.EXTERNAL, "External", namesake_of=namesake_of
+        )
+        reading.commits[group_id, ORDERS_0] = 110
+
+    return add
+
+
 def of_cluster(name: str) -> Change:
     return lambda reading: setattr(reading, "cluster_id", name)
 
@@ -566,6 +584,13 @@ CAUSES: dict[str, tuple[Changes, Changes, str, tuple[str, int | None], list[Topi
         (),
         (without("billing", "search"), everybody),
         "group billing was there for the plan and is gone",
+        ("billing", None),
+        [],
+    ),
+    "is gone, and an external reader has its id": (
+        (),
+        (of_external_reader,),
+        "external reader billing was there for the plan and is gone",
         ("billing", None),
         [],
     ),
@@ -639,6 +664,25 @@ def test_who_counts_now_is_evidence_and_who_never_counted_may_come_and_go(
     verified = verify([deletion(ORDERS_0)], changed(*before).snapshot(), changed(*now).snapshot())
 
     assert [group.group_id for group in verified.approved[0].evidence] == evidence
+
+
+def test_an_external_reader_that_goes_by_another_id_is_still_there() -> None:
+    before, now = changed(external("audit")), changed(external("audit (external)"))
+    (approved,) = verify([deletion(ORDERS_0)], before.snapshot(), now.snapshot()).approved
+    assert [each.group_id for each in approved.evidence] == [
+        "audit (external)",
+        "billing",
+        "search",
+    ]
+
+
+def test_topics_of_the_same_groups_share_the_list_of_them() -> None:
+    """The audit log writes it once for all of them; another topic has a list of its own."""
+    same = verify(deletions(), changed().snapshot(), changed().snapshot()).approved
+    assert len({id(each.evidence.groups) for each in same}) == 1
+    told = verify(deletions(), changed().snapshot(), changed(newcomer(110)).snapshot()).approved
+    groups = {each.topic: [name for name, _ in each.evidence.groups] for each in told}
+    assert groups == {"clicks": ["billing", "search"], "orders": ["audit", "billing", "search"]}
 
 
 @pytest.mark.parametrize("problems", [(), ("broker 2 is down",)])
