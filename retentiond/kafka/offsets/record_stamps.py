@@ -38,6 +38,8 @@ GAP_IN_AGE = 20
 """How much later than the time that was asked about the record at the answer may be dated, at most,
 and as a part of the age. What stands in front of it can be younger by as much."""
 
+MAY_NOT_READ = Failure(TOPIC_REFUSED, "its records can't be fetched, as an earlier attempt showed")
+
 FETCHES_PER_REQUEST = 50
 FETCH_BYTES = 16 * 1024
 """Of each partition. A larger batch is left out of the response, unless nothing else is asked."""
@@ -104,38 +106,46 @@ class RecordStamps:
     ) -> dict[TopicPartition, Failure]:
         """Those partitions whose records at these offsets have no timestamp, or can't be read.
         ``first_dated`` looks for the first record that has one."""
-        known = {
-            at: each[1] if (each := self._stamped.get(at)) and each[0] == logs.get(at) else ()
-            for at in offsets
-        }
-        unknown: dict[TopicPartition, Failure] = {}
-        refused: set[TopicPartition] = {at for at in offsets if at.topic in self._may_not_read}
-        for turn in range(max(map(len, offsets.values()), default=0)):
-            asked = {
-                at: each[turn]
-                for at, each in offsets.items()
-                if len(each) > turn and each[turn] not in known[at]
-                if at not in unknown and at not in refused
-            }
-            for at, answer in _stamps(asked, fetch).items():
-                if not isinstance(answer, Failure):
-                    continue
-                if answer.code == TOPIC_REFUSED:
-                    refused.add(at)
-                else:
-                    unknown[at] = answer
+        failed = self._failed(offsets, logs, fetch)
+        refused = {at for at, failure in failed.items() if failure.code == TOPIC_REFUSED}
         self._may_not_read |= {at.topic for at in refused}
         for at, log in logs.items():
-            if log is not None and at not in unknown and at not in refused:
+            if log is not None and at not in failed:
                 self._stamped[at] = log, frozenset(offsets[at])
+        unknown = {at: failure for at, failure in failed.items() if at not in refused}
         found = first_dated(refused) if refused else {}
-        for at in refused & found.keys():
-            dated = found[at]
-            if isinstance(dated, Failure):
-                unknown[at] = dated
-            elif dated != offsets[at][0]:
+        for at in refused & found.keys():  # of remote storage it is not asked
+            first = found[at]
+            if isinstance(first, Failure):
+                unknown[at] = first
+            elif first != offsets[at][0]:
                 unknown[at] = AGE_UNKNOWN
         return unknown
+
+    def _failed(
+        self,
+        offsets: Mapping[TopicPartition, tuple[int, ...]],
+        logs: Mapping[TopicPartition, Log | None],
+        fetch: Fetch,
+    ) -> dict[TopicPartition, Failure]:
+        """Why the timestamps of these records are not known, by partition. All first records are
+        fetched before the last ones, which are not looked at where the first one has failed."""
+        failed = {at: MAY_NOT_READ for at in offsets if at.topic in self._may_not_read}
+        for turn in range(max(map(len, offsets.values()), default=0)):
+            asked = {
+                at: records[turn]
+                for at, records in offsets.items()
+                if at not in failed and turn < len(records)
+                if not self._has_stamp(at, logs.get(at), records[turn])
+            }
+            answers = _stamps(asked, fetch)
+            failed |= {at: each for at, each in answers.items() if isinstance(each, Failure)}
+        return failed
+
+    def _has_stamp(self, at: TopicPartition, log: Log | None, offset: int) -> bool:
+        """Whether the record was seen to have one in the same log."""
+        known_log, stamped = self._stamped.get(at, (None, frozenset()))
+        return known_log == log and offset in stamped
 
 
 def fetch_request(
