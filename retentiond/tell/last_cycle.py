@@ -21,7 +21,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from retentiond.clock import seconds_since_boot
+from retentiond.clock import now_ms, seconds_since_boot
 from retentiond.config import Config
 from retentiond.config.fingerprint import fingerprint, proof
 from retentiond.errors import RetentiondError
@@ -130,5 +130,6 @@ class Answering:
             yield f"its cycles are stuck ({stuck})"
         pause, plan = read_pause(self._state_dir), cycle.report.plan
         was_paused = None if pause is None else str(pause)
-        if was_paused != plan.paused or has_acted_since(self._state_dir, plan.planned_at_ms):
+        since_ms = min(plan.planned_at_ms, now_ms() - cycle.age_ms)  # the clock may have been set
+        if was_paused != plan.paused or has_acted_since(self._state_dir, since_ms):
             yield "an operator has done something since its last plan"

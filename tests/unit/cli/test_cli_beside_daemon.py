@@ -25,16 +25,17 @@ from retentiond.config import Config, load
 from retentiond.config.fingerprint import fingerprint
 from retentiond.history.entries import FinishedCycle
 from retentiond.model import DeletionOutcome, Outcome, TopicPartition
+from retentiond.state import operator_actions
 from retentiond.state.operator_actions import Pause, action_now, record_action, write_pause
 from retentiond.state.state import open_state
-from retentiond.tell import local_socket, logs
+from retentiond.tell import last_cycle, local_socket, logs
 from retentiond.tell.explained_evidence import ExplainedPlan, partitions_at
 from retentiond.tell.explanation import explained
 from retentiond.tell.last_cycle import Answering
 from retentiond.tell.local_socket import FOLDER, NAME, NoAnswer, ask
 from retentiond.tell.web import DaemonStatus
 from tests.support.builders.explained_plans import evidence, remember
-from tests.support.builders.gather_worlds import healthy
+from tests.support.builders.gather_worlds import HOUR_MS, healthy
 from tests.support.fakes import FakeCluster
 from tests.unit.cli.conftest import CONFIG, Command
 
@@ -214,6 +215,17 @@ def test_where_a_reading_could_tell_something_else_the_cluster_is_read_and_that_
     assert done.err == (
         f"retentiond: the cluster is read anew, because the daemon gives no answer: {why}\n"
     )
+
+
+@pytest.mark.usefixtures("daemon")
+def test_what_was_done_after_the_clock_was_set_back_counts_too(
+    command: Command, readings: list[str], loaded: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (last_cycle, operator_actions):
+        monkeypatch.setattr(module, "now_ms", lambda: now_ms() - HOUR_MS)
+    record_action(loaded.state_dir, action_now("forget", "billing", ""))
+    assert "an operator has done something" in command(*EXPLAIN).err
+    assert readings == ["orders"]
 
 
 def test_before_the_first_plan_the_cluster_is_read(
