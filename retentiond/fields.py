@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from enum import Enum
 from functools import cache, cached_property
+from itertools import count
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
@@ -97,6 +98,7 @@ class Said:
     ``documents``: the JSON that it is in. ``metric``: its metric's name. ``columns``: its heading,
     by table. ``is_dash``: whether a table has ``-`` for 0. ``sort``: how an address names the order
     by it. ``many``: how it follows from the figures of the row's parts; None: by its own rule.
+    ``number``: rises in the order in which a row says its fields and figures.
     """
 
     type: FieldType
@@ -112,6 +114,7 @@ class Said:
     is_dash: bool = False
     sort: str | None = None
     many: str | None = None
+    number: int = field(default_factory=count().__next__, compare=False)
 
 
 class Field(NamedTuple):
@@ -214,13 +217,13 @@ def fields_of(row: type[Any]) -> tuple[Field, ...]:
 
 
 def figures_of(row: type[Any]) -> tuple[Shown, ...]:
-    """What a row shows: of its dataclass's fields those that say what they are, and its figures."""
-    of_dataclass = (each for each in fields(row) if "said" in each.metadata)
-    made = ((name, it) for name, it in vars(row).items() if isinstance(it, Figure))
-    return (
-        *(Shown(each.name, each.metadata["said"]) for each in of_dataclass),
-        *(Shown(name, it.said) for name, it in made),
+    """What a row shows, in its order: of its dataclass's fields those that say what they are, and
+    its figures."""
+    of_dataclass = (
+        Shown(each.name, each.metadata["said"]) for each in fields(row) if "said" in each.metadata
     )
+    made = (Shown(name, it.said) for name, it in vars(row).items() if isinstance(it, Figure))
+    return tuple(sorted((*of_dataclass, *made), key=lambda field: field.said.number))
 
 
 _figures_of: Callable[[Any], tuple[Shown, ...]] = cache(figures_of)

@@ -155,7 +155,7 @@ def _unknown_to(remembered: Remembered, listed: list[dict[str, str]]) -> Iterato
     known = {at.group_id for at in remembered.commits if not at.is_external}
     for group in listed:
         if group["group"] not in known:
-            yield GroupRow(group["group"], group["kind"], is_remembered=False)
+            yield GroupRow(group["group"], group["kind"], remembered=False)
 
 
 def _not_remembered(config: Config, remembered: Remembered) -> list[GroupRow]:
@@ -187,7 +187,7 @@ def _not_remembered(config: Config, remembered: Remembered) -> list[GroupRow]:
             if commit.offset is not None:
                 commits.setdefault(commit.topic, {})[commit.partition] = commit.offset
         reads = {topic: RememberedReader(kind, offsets) for topic, offsets in commits.items()}
-        rows.append(GroupRow(group_id, kind.value, reads=reads, is_remembered=False))
+        rows.append(GroupRow(group_id, kind.value, reads=reads, remembered=False))
     return rows
 
 

@@ -26,7 +26,7 @@ from retentiond.cli.options import (
 )
 from retentiond.cli.output.printing import FIGURE, NAME, WORD, Column, Printer, print_json
 from retentiond.errors import UsageError
-from retentiond.formatting import printable, rfc3339, say_many
+from retentiond.formatting import printable, rfc3339, rfc3339_or_none, say_many
 from retentiond.kafka.settings.command_config import read_settings
 from retentiond.kafka.settings.properties import translate
 from retentiond.model import Failure
@@ -211,7 +211,7 @@ def _document(orphan: Orphan) -> dict[str, Any]:
         "kind": folder.parsed_name.kind.value,
         "topic_id": folder.topic_id,
         "size_bytes": orphan.contents.segment_bytes,
-        "newest_record": None if newest_ms is None else rfc3339(newest_ms),
+        "newest_record": rfc3339_or_none(newest_ms),
         "since": rfc3339(orphan.since_ms),
         "why": orphan.why,
         "fate": orphan.fate.value,

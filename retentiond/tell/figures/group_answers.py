@@ -84,6 +84,19 @@ class GroupAnswer:
 
     reader: TopicReader
     ends: Mapping[int, int | None]
+
+    @figure(
+        RECORDS,
+        "records that it has yet to read; null if that is not known of each partition",
+        documents=TOPIC,
+    )
+    def lag(self) -> int | None:
+        return total(self.lags.values())
+
+    @figure(TIME, "since when it has not moved; null if that was not seen", documents=TOPIC)
+    def stands_since(self) -> str | None:
+        return rfc3339_or_none(self.stands_since_ms)
+
     binds: tuple[int, ...] = field(
         metadata=said(
             NUMBERS,
@@ -91,6 +104,11 @@ class GroupAnswer:
             documents=TOPIC,
         )
     )
+
+    @figure(NUMBERS, "the partitions where it has no commit", documents=TOPIC)
+    def without_commit(self) -> tuple[int, ...]:
+        return tuple(each for each in self.ends if each not in self.reader.committed)
+
     kept_records: int = field(
         metadata=said(
             RECORDS,
@@ -122,26 +140,10 @@ class GroupAnswer:
             for partition, end in self.ends.items()
         }
 
-    @figure(
-        RECORDS,
-        "records that it has yet to read; null if that is not known of each partition",
-        documents=TOPIC,
-    )
-    def lag(self) -> int | None:
-        return total(self.lags.values())
-
     @cached_property
     def known_lag(self) -> int | None:
         """The lag over the partitions where it is known; None if it is known on none."""
         return known_total(self.lags.values())
-
-    @figure(NUMBERS, "the partitions where it has no commit", documents=TOPIC)
-    def without_commit(self) -> tuple[int, ...]:
-        return tuple(each for each in self.ends if each not in self.reader.committed)
-
-    @figure(TIME, "since when it has not moved; null if that was not seen", documents=TOPIC)
-    def stands_since(self) -> str | None:
-        return rfc3339_or_none(self.stands_since_ms)
 
     @property
     def stands_since_ms(self) -> int | None:

@@ -84,7 +84,6 @@ class GroupRow:
     reads: Mapping[str, RememberedReader] | None = None
     bound: tuple[PlanRow, ...] = ()
     on: tuple[tuple[TopicAnswer, GroupAnswer], ...] = ()
-    is_remembered: bool = True
 
     @figure(PARTITIONS, "how many partitions it binds", documents=API_OF_GROUPS)
     def binds_partitions(self) -> int:
@@ -108,14 +107,15 @@ class GroupRow:
     def without_commit_count(self) -> int | None:
         return None if self.without_commit is None else len(self.without_commit)
 
-    @figure(
-        FLAG,
-        "whether it is remembered as a reader",
-        documents=READING,
-        columns={COMMAND: "REMEMBERED"},
+    remembered: bool = field(
+        default=True,
+        metadata=said(
+            FLAG,
+            "whether it is remembered as a reader",
+            documents=READING,
+            columns={COMMAND: "REMEMBERED"},
+        ),
     )
-    def remembered(self) -> bool:
-        return self.is_remembered
 
     @figure(
         TIME,
@@ -210,7 +210,7 @@ def group_of(
         reads=reads or None,
         bound=tuple(row for row in report.plan.rows if row.binding_group == group_id),
         on=tuple(sorted(_on_topics(report, group_id, reads or {}), key=_keeps_most_first)),
-        is_remembered=bool(reads),
+        remembered=bool(reads),
     )
 
 
