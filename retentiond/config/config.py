@@ -272,17 +272,17 @@ class Config(Section):
     def heeds_pressure(self) -> bool:
         """Whether some topic has a pressure retention, and pressure can come."""
         return self.disk_pressure is not None and any(
-            each.policy.enabled and each.policy.pressure_retention_ms is not None
-            for each in self.entries
+            entry.policy.enabled and entry.policy.pressure_retention_ms is not None
+            for entry in self.entries
         )
 
     @property
     def fences(self) -> Fences:
         return Fences(
             tuple(
-                PlacedFence(f"policies[{index}]", each)
-                for index, each in enumerate(self.policies or ())
-                if isinstance(each, Fence)
+                PlacedFence(f"policies[{index}]", item)
+                for index, item in enumerate(self.policies or ())
+                if isinstance(item, Fence)
             )
         )
 
@@ -369,15 +369,15 @@ class Config(Section):
 
     @property
     def exact_names(self) -> frozenset[str]:
-        return frozenset(each.entry.name for each in self.entries if each.entry.name is not None)
+        return frozenset(entry.entry.name for entry in self.entries if entry.entry.name is not None)
 
     def matches(self, topic: str) -> bool:
         return self._policies.matches(topic)
 
     def can_add(self, file: Path, topic: str) -> bool:
         """Whether no entry is about the topic, and the fences let this policy file have one."""
-        fenced = (each.file for each in self.fences.every)
+        fenced = (fence.file for fence in self.fences.every)
         name = next(
-            (each for each in fenced if (self.base_dir / each).resolve() == file.resolve()), ""
+            (known for known in fenced if (self.base_dir / known).resolve() == file.resolve()), ""
         )
         return not self._policies.has_entry(topic) and self.fences.let(name, topic)

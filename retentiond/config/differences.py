@@ -35,7 +35,7 @@ _BOOTSTRAP = "kafka.bootstrap.servers"
 
 def _more_free(before: str | None, after: str | None) -> Effect:
     """Of free space that is asked for, a percentage; None: none is."""
-    was, becomes = (0.0 if each is None else float(each.rstrip("%")) for each in (before, after))
+    was, becomes = (0.0 if value is None else float(value.rstrip("%")) for value in (before, after))
     return Effect.NONE if was == becomes else Effect.SOONER if becomes > was else Effect.LATER
 
 
@@ -43,7 +43,7 @@ def _shorter_wait(
     before: str | None, after: str | None, parse: Callable[[str], int | None]
 ) -> Effect:
     """Of what a deletion waits for, as a file writes it; None: nothing waits."""
-    was, becomes = ((each and parse(each)) or 0 for each in (before, after))
+    was, becomes = ((value and parse(value)) or 0 for value in (before, after))
     return smaller_is_sooner(was, becomes)
 
 
@@ -122,19 +122,19 @@ def _of_entries(before: Config, after: Config) -> Iterator[Difference]:
         stays = pair.old is not None and pair.new is not None
         found = changes(was, becomes) if stays or was.enabled or becomes.enabled else ()
         others_say_too = (
-            any(each.is_pattern for each in pairs if each is not pair)
+            any(other.is_pattern for other in pairs if other is not pair)
             if pair.is_pattern
             else some_name_unknown and not stays
         )
         # A trial deletes nothing, and yet it may have held what another pattern deletes now.
         has_held = pair.is_pattern and was.enabled
-        for each in found:
-            unclear = others_say_too and (has_held or each.effect is not Effect.NONE)
-            effect = Effect.UNKNOWN if unclear else each.effect
-            yield _difference(pair, each.setting, each.before, each.after, effect)
+        for change in found:
+            unclear = others_say_too and (has_held or change.effect is not Effect.NONE)
+            effect = Effect.UNKNOWN if unclear else change.effect
+            yield _difference(pair, change.setting, change.before, change.after, effect)
         of_entry = Effect.UNKNOWN if others_say_too else Effect.NONE
         if not (stays or found):
-            was_at, is_at = (each and each.source for each in (pair.old, pair.new))
+            was_at, is_at = (setting and setting.source for setting in (pair.old, pair.new))
             yield _difference(pair, "entry", was_at, is_at, of_entry)
         yield from _of_entry(pair, of_entry)
 
@@ -194,8 +194,8 @@ def _flat(config: Config) -> dict[str, Any]:
     document = config.model_dump(by_alias=True, exclude=_ABOUT_TOPICS, warnings=False)
     if not is_unknown(config.policies):  # their entries are compared
         document["policies"] = {
-            each.file: each.fence.model_dump(by_alias=True, mode="json", exclude={"file"})
-            for each in config.fences.every
+            fence.file: fence.fence.model_dump(by_alias=True, mode="json", exclude={"file"})
+            for fence in config.fences.every
         }
     unmasked = {"kafka": config.kafka, "spark": {**document["spark"], "conf": config.spark.conf}}
     users = config.http.basic_auth or {}

@@ -353,7 +353,7 @@ def _literal(value: Any) -> Any:
     if isinstance(value, str):
         return value.replace("${", "$${")
     if isinstance(value, list | tuple):
-        return [_literal(each) for each in value]
+        return [_literal(item) for item in value]
     if isinstance(value, dict):
-        return {_literal(key): _literal(each) for key, each in value.items()}
+        return {_literal(key): _literal(item) for key, item in value.items()}
     return value

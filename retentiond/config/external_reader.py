@@ -82,7 +82,7 @@ def _below(value: object, step: str) -> list[Any]:
         case list() if step.startswith("["):
             key, _, wanted = step[1:-1].partition("=")
             same = [
-                each for each in value if isinstance(each, dict) and str(each.get(key)) == wanted
+                item for item in value if isinstance(item, dict) and str(item.get(key)) == wanted
             ]
             if len(same) == 1:
                 return same
@@ -123,7 +123,7 @@ def _of(value: object, topic: str, partition: int | None, *below: str | int) -> 
     if not value:
         raise refused("expected one path or more", *below)
     return [
-        path for at, each in enumerate(value) for path in _of(each, topic, partition, *below, at)
+        path for at, item in enumerate(value) for path in _of(item, topic, partition, *below, at)
     ]
 
 

@@ -157,7 +157,7 @@ class PlacedFence:
             ("", policy.consumed_retention_ms),
             (PRESSURE, policy.pressure_retention_ms),
         ):
-            keys = ((place, each.key_of_retention(kind)) for place, each in rules)
+            keys = ((place, entry_rules.key_of_retention(kind)) for place, entry_rules in rules)
             said = [f"{place}.{key}" for place, key in keys if key]
             if ms is None or not (said or policy.enabled):
                 continue
@@ -184,16 +184,16 @@ class Fences:
 
     def around(self, topic: str) -> tuple[PlacedFence, ...]:
         if topic not in self._around:
-            self._around[topic] = tuple(each for each in self.every if topic in each)
+            self._around[topic] = tuple(fence for fence in self.every if topic in fence)
         return self._around[topic]
 
     def of(self, file: str) -> PlacedFence | None:
         """That of a file by the name that the fence has for it."""
-        return next((each for each in self.every if each.file == file), None)
+        return next((fence for fence in self.every if fence.file == file), None)
 
     def let(self, file: str, topic: str) -> bool:
         """Whether a pattern of the file may match the topic. Empty is the main file."""
-        return [each.file for each in self.around(topic)] == (
+        return [fence.file for fence in self.around(topic)] == (
             [file] if self.of(file) is not None else []
         )
 

@@ -64,10 +64,10 @@ class PolicyConflict(NoPolicy):
     @property
     def places(self) -> tuple[str, ...]:
         """The sources in words: beside a team's file, the main file is named too."""
-        if not any(FILE_END in each for each in self.sources):
+        if not any(FILE_END in source for source in self.sources):
             return self.sources
         return tuple(
-            each if FILE_END in each else f"the main file's {each}" for each in self.sources
+            source if FILE_END in source else f"the main file's {source}" for source in self.sources
         )
 
     @property

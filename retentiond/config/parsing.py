@@ -53,7 +53,7 @@ def parsed(
         or not any(other[:-1][: len(place)] == place for other in places)
     ]
     # Raised out here, not from exc: what it was made from holds every value, secrets too.
-    raise together([ConfigError(sentence_of(each), path=path_of(each)) for each in found])
+    raise together([ConfigError(sentence_of(error), path=path_of(error)) for error in found])
 
 
 def read_text(path: Path, option: str, files: ConfigFiles, most_bytes: int) -> str:
@@ -79,5 +79,5 @@ def sentence_of(error: ErrorDetails) -> str:
 
 def path_of(error: ErrorDetails) -> str | None:
     below: tuple[str | int, ...] = error.get("ctx", {}).get("below", ())
-    keys = (each for each in error["loc"] if each not in KINDS_OF_POLICY_FILES)
+    keys = (part for part in error["loc"] if part not in KINDS_OF_POLICY_FILES)
     return dotted((*keys, *below)) or None

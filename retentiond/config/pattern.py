@@ -48,7 +48,7 @@ class Pattern:
 def ends_blank(name: str) -> bool:
     """Whether it begins or ends with white space, or with a character that nobody sees: no topic,
     group or client does."""
-    return any(each.isspace() or _is_unseen(each) for each in (name[:1], name[-1:]) if each)
+    return any(char.isspace() or _is_unseen(char) for char in (name[:1], name[-1:]) if char)
 
 
 def has_stray_blank(pattern: str, *, anywhere: bool) -> bool:

@@ -118,12 +118,12 @@ class Policies:
             for file in (*self.unreadable, *files)
         }
         return Policies(
-            tuple(each for each in self.entries if each.file not in held),
+            tuple(entry for entry in self.entries if entry.file not in held),
             self.files,
             self.fences,
             tuple(held.values()),
-            {name: each for name, each in self._by_name.items() if each.file not in held},
-            tuple(each for each in self._by_pattern if each.file not in held),
+            {name: entry for name, entry in self._by_name.items() if entry.file not in held},
+            tuple(entry for entry in self._by_pattern if entry.file not in held),
         )
 
     @property
@@ -167,33 +167,35 @@ class Policies:
         return self.has_entry(topic) or self._held_by_fences(topic) is not None
 
     def has_entry(self, topic: str) -> bool:
-        return topic in self._by_name or any(each.matches(topic) for each in self._by_pattern)
+        return topic in self._by_name or any(entry.matches(topic) for entry in self._by_pattern)
 
     def of_entries_about(self, topic: str) -> tuple[TopicPolicy, ...]:
         """The different policies of the entries about the topic: those that enable it, or else all
         of them."""
         exact = self._by_name.get(topic)
-        entries = [exact] if exact else [each for each in self._by_pattern if each.matches(topic)]
-        policies = [each.policy for each in entries]
+        entries = (
+            [exact] if exact else [entry for entry in self._by_pattern if entry.matches(topic)]
+        )
+        policies = [entry.policy for entry in entries]
         enabling = [policy for policy in policies if policy.enabled] or policies
-        return tuple(each for at, each in enumerate(enabling) if each not in enabling[:at])
+        return tuple(policy for at, policy in enumerate(enabling) if policy not in enabling[:at])
 
     def _work_out(self, topic: str) -> TopicPolicy | NoPolicy | None:
         if exact := self._by_name.get(topic):
             return exact.policy if exact.policy.enabled else None
-        matching = [each for each in self._by_pattern if each.matches(topic)]
-        if any(each.switches_off for each in matching):
+        matching = [entry for entry in self._by_pattern if entry.matches(topic)]
+        if any(entry.switches_off for entry in matching):
             return None
         if (held := self._held_by_fences(topic)) is not None:
             return held
-        policies = [each.policy for each in matching]
+        policies = [entry.policy for entry in matching]
         if not any(policy.enabled for policy in policies):
             return None
         first, *others = policies
         if not others:
             return first
-        sources = tuple(each.source for each in matching)
-        owners = sorted({each.owner for each in policies if each.owner})
+        sources = tuple(entry.source for entry in matching)
+        owners = sorted({policy.owner for policy in policies if policy.owner})
         owner = listed(owners) if owners else None  # all who are to be asked
         if any(policy != first for policy in others):
             is_trial = all(policy.dry_run for policy in policies)
@@ -204,11 +206,11 @@ class Policies:
         """Why nobody knows how a topic in a fence is to be treated."""
         around = self.fences.around(topic)
         if len(around) > 1:
-            fences = tuple(f"{each.place} ({each.file})" for each in around)
+            fences = tuple(f"{fence.place} ({fence.file})" for fence in around)
             return PolicyConflict(fences, is_of_fences=True)
-        for each in self.unreadable:
-            if around and around[0].file == each.name:
-                return PolicyUnreadable(each.name, each.problem, each.owner or None)
+        for file in self.unreadable:
+            if around and around[0].file == file.name:
+                return PolicyUnreadable(file.name, file.problem, file.owner or None)
         return None
 
 
@@ -241,7 +243,9 @@ def work_out_policies(
             errors.append(error if is_of_main else error.in_file(file.name, file.owner))
         else:
             rules = (file.defaults, *file.topics)
-            named = (each.groups.external or () for each in rules if each.groups)
+            named = (
+                entry_rules.groups.external or () for entry_rules in rules if entry_rules.groups
+            )
             queries = _queries(chain.from_iterable(named))
             unreadable.append(UnreadableFile.because_of(error, file.name, file.owner, queries))
 
@@ -282,7 +286,7 @@ def work_out_policies(
         fences,
         tuple(unreadable),
         by_name,
-        tuple(each for each in entries if each.entry.pattern is not None),
+        tuple(entry for entry in entries if entry.entry.pattern is not None),
     )
 
 
@@ -342,7 +346,7 @@ def _entries(
         policy = replace(
             policy, owner=every_topic.owner, fence=every_topic.fence, sources=(source,)
         )
-        is_by_default = all(each.consumed_retention_ms is None for _, each in rules)
+        is_by_default = all(entry_rules.consumed_retention_ms is None for _, entry_rules in rules)
         yield PolicyEntry(entry, policy, fences, is_by_default)
 
 
@@ -350,11 +354,11 @@ def _refuse_across_a_fence(entry: TopicEntry, source: str, fences: Fences, file:
     """Refuses an exact name outside its file's fence, or inside another file's."""
     if entry.name is None or is_unknown(entry.name):
         return
-    for each in fences.every:
-        if (entry.name in each) != (each.file == file):
-            side = "inside" if each.file == file else "outside"
+    for fence in fences.every:
+        if (entry.name in fence) != (fence.file == file):
+            side = "inside" if fence.file == file else "outside"
             raise refusal(
-                f"expected a topic {side} {each}, not {entry.name}; take the entry out, or change "
+                f"expected a topic {side} {fence}, not {entry.name}; take the entry out, or change "
                 "the fence",
                 f"{source}.name",
             )
@@ -374,7 +378,9 @@ def _refuse_longer_pressure(policy: TopicPolicy, rules: list[_Rules]) -> None:
     if pressure_ms is None or pressure_ms <= consumed_ms:
         return
     by, key = next(
-        (by, key) for by, each in reversed(rules) if (key := each.key_of_retention(PRESSURE))
+        (by, key)
+        for by, entry_rules in reversed(rules)
+        if (key := entry_rules.key_of_retention(PRESSURE))
     )
     source = _seen_from(rules[-1][0], by)
     raise refusal(
@@ -389,16 +395,16 @@ def _by_name(
 ) -> dict[str, PolicyEntry]:
     """The entries of exact names, beside those that are ``known``."""
     found: dict[str, PolicyEntry] = {}
-    for each in entries:
-        if (name := each.entry.name) is None:
+    for entry in entries:
+        if (name := entry.entry.name) is None:
             continue
         if first := known.get(name) or found.get(name):
-            other = _seen_from(first.source, each.source)
+            other = _seen_from(first.source, entry.source)
             raise refusal(
                 f"expected one entry for the topic {name}, but {other} is another one; keep one",
-                f"{each.source}.name",
+                f"{entry.source}.name",
             )
-        found[name] = each
+        found[name] = entry
     return found
 
 
@@ -420,18 +426,20 @@ def _refuse_namesakes_of_queries(
     """A Spark query counts on each topic that its checkpoint names, and is remembered by its name:
     another reader of that name, on whatever topic, would count in its place."""
     checkpoints: dict[str, tuple[object, PolicyEntry]] = {}
-    for each in (*known, *entries):
-        readers = each.policy.external_readers if each.policy.enabled else ()
+    for entry in (*known, *entries):
+        readers = entry.policy.external_readers if entry.policy.enabled else ()
         for reader in readers:
             if is_unknown((reader.name, reader.spark_checkpoint)):
                 continue
-            checkpoint, first = checkpoints.setdefault(reader.name, (reader.spark_checkpoint, each))
+            checkpoint, first = checkpoints.setdefault(
+                reader.name, (reader.spark_checkpoint, entry)
+            )
             if checkpoint != reader.spark_checkpoint:
-                other = _seen_from(first.source, each.source)
+                other = _seen_from(first.source, entry.source)
                 raise refusal(
                     f"expected one reader called {reader.name}, but {other} has another one, and "
                     "one of them is a Spark query; give each its own name",
-                    f"{each.source}.groups.external",
+                    f"{entry.source}.groups.external",
                 )
 
 
@@ -441,8 +449,8 @@ def _refuse_contradiction(rules: list[_Rules]) -> None:
 
     def said(setting: str) -> tuple[str, Any]:
         """The last word on a setting of ``groups``, and who says it."""
-        for by, each in reversed(rules):
-            value = getattr(each.groups or GroupRules(), setting)
+        for by, entry_rules in reversed(rules):
+            value = getattr(entry_rules.groups or GroupRules(), setting)
             if value is not None:
                 return by, value
         return "defaults", ()

@@ -116,7 +116,7 @@ def _found_by_globs(
             names = files.find(pattern, base_dir)
         except ConfigError as exc:
             raise ConfigError(exc.message, path=f"policies[{index}]") from exc
-        if not (names or none_yet or any(_would_find(pattern, each) for each in missing)):
+        if not (names or none_yet or any(_would_find(pattern, lost) for lost in missing)):
             raise ConfigError(
                 f"expected a glob that matches a file, but none in {base_dir} matches {pattern}; "
                 "plan --unmanaged --write-config FILE writes one to begin with",
@@ -240,7 +240,7 @@ def leads_to(config: Config, base_dir: Path, path: Path) -> bool:
     """Whether ``policies`` leads from ``base_dir`` to the file."""
     found = (
         name
-        for each in config.policies or ()
-        for name in ([each.file] if isinstance(each, Fence) else find(each, base_dir))
+        for item in config.policies or ()
+        for name in ([item.file] if isinstance(item, Fence) else find(item, base_dir))
     )
     return any((base_dir / name).resolve() == path.resolve() for name in found)

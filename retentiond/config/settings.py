@@ -51,7 +51,7 @@ class TopicPolicy:
     fence: str | None = field(default=None, compare=False)
 
     def names_external(self, reader: str) -> bool:
-        return any(each.name == reader for each in self.external_readers)
+        return any(external.name == reader for external in self.external_readers)
 
     def speaks_of(self, reader: str, *, is_external: bool) -> bool:
         """Whether what ``groups`` says of names and numbers is about this reader. It is about
@@ -76,7 +76,9 @@ class TopicPolicy:
         """Its patterns ``only`` as one; None where there are none."""
         patterns = [regex.pattern for regex in self.only]
         if len(patterns) > 1:  # a flag holds for its own pattern: (?i)bill and web
-            patterns = [f"(?:{each})" if _FLAG.search(each) else each for each in patterns]
+            patterns = [
+                f"(?:{pattern})" if _FLAG.search(pattern) else pattern for pattern in patterns
+            ]
         return "|".join(patterns) or None
 
     @property
@@ -91,7 +93,7 @@ class TopicPolicy:
     @property
     def who_counts(self) -> Hashable:
         """Equal for policies that exclude the same readers."""
-        return self.only, self.excluded, tuple(each.name for each in self.external_readers)
+        return self.only, self.excluded, tuple(reader.name for reader in self.external_readers)
 
 
 class Effect(StrEnum):
@@ -266,8 +268,8 @@ SETTINGS: tuple[PolicySetting, ...] = (
         lambda rules: _groups(rules).external,
         _more_is(Effect.LATER, Effect.SOONER),
         says=lambda readers: (
-            f"{listed([each.name for each in readers])} must have gone past them elsewhere than "
-            "in Kafka"
+            f"{listed([reader.name for reader in readers])} must have gone past them elsewhere "
+            "than in Kafka"
             if readers
             else None
         ),

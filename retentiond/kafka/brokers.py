@@ -115,15 +115,17 @@ def brokers(client: Client) -> Brokers:
         assigned = {replica for partition in partitions for replica in partition.replica_nodes}
         about_us = {"client_software_name": "retentiond", "client_software_version": __version__}
         answers = await network.send_all(
-            [(each, ApiVersionsRequest(**about_us)) for each in living]
+            [(broker, ApiVersionsRequest(**about_us)) for broker in living]
         )
         releases = dict(zip(living, map(_release_told, answers), strict=True))
         addresses = fenced | living
         return Brokers(
             cluster_id=str(metadata.cluster_id),
             brokers=tuple(
-                Broker(each, addresses.get(each), each in living, releases.get(each, NOT_ALIVE))
-                for each in sorted({*addresses, *assigned})
+                Broker(
+                    broker, addresses.get(broker), broker in living, releases.get(broker, NOT_ALIVE)
+                )
+                for broker in sorted({*addresses, *assigned})
             ),
             leaderless=tuple(
                 TopicPartition(topic.name, partition.partition_index)
@@ -170,7 +172,7 @@ def _release_told(answer: Any) -> Release | Failure:
     if answer.error_code:
         return failure_of_code(answer.error_code)
     versions = {key.api_key: (key.min_version, key.max_version) for key in answer.api_keys}
-    features = {each.name: each.max_version for each in answer.supported_features or ()}
+    features = {feature.name: feature.max_version for feature in answer.supported_features or ()}
     request, version = SINCE_NEWEST
     if versions.get(request.value, (0, -1))[1] >= version:
         return NEWEST_RELEASE
@@ -192,7 +194,7 @@ def broker_configs(
 ) -> Mapping[int, Mapping[str, str] | Failure]:
     async def ask(network: NetworkClient) -> Mapping[int, Mapping[str, str] | Failure]:
         described = await network.describe_cluster()
-        live = [each["broker_id"] for each in described["brokers"] if not each.get("is_fenced")]
+        live = [node["broker_id"] for node in described["brokers"] if not node.get("is_fenced")]
         answers = await network.send_all([(broker, request_for(broker, names)) for broker in live])
         return dict(zip(live, map(settings_in, answers), strict=True))
 

@@ -303,7 +303,7 @@ class FailedConnections:
 
     def explained(self, error: BaseException) -> KafkaUnavailable:
         """What to raise for a request that failed with ``error``."""
-        at_fault = sorted(self._failed.items(), key=lambda each: not is_final(each[1]))
+        at_fault = sorted(self._failed.items(), key=lambda failure: not is_final(failure[1]))
         for node_id, failure in at_fault[:1]:
             server = self._servers[node_id]
             if problem := _of_login(failure) or problem_with(server, self._settings):
@@ -369,7 +369,7 @@ def data_before_end(receive: Callable[[], Received]) -> Received:
 def _of_login(error: BaseException) -> ConnectionProblem | None:
     for kind, problem in LOGIN_PROBLEMS.items():
         if isinstance(error, kind):
-            said = " ".join(str(each) for each in error.args)
+            said = " ".join(str(argument) for argument in error.args)
             said = said.removeprefix(f"{type(error).__name__}: ")
             return ConnectionProblem(problem, " ".join(said.split()))
     return None

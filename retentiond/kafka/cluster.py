@@ -191,7 +191,7 @@ class KafkaCluster:
                 for client in (self._client, self._topics)
             ]
             deleting.result()
-            return max(each.result() for each in reading)
+            return max(future.result() for future in reading)
 
     def look_before_deleting(
         self, partitions: Collection[TopicPartition]

@@ -163,8 +163,8 @@ class Sockets:
 
     def close(self) -> None:
         """Whatever the client itself has left open. For after its end."""
-        for each in list(self._open):
-            each.close()
+        for connection in list(self._open):
+            connection.close()
 
     async def build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
         """A connection to a broker, its TLS handshake included."""

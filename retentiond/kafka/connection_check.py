@@ -85,7 +85,7 @@ def unavailable_at(
 ) -> KafkaUnavailable:
     """What to raise. Nobody has typed an address that brokers sent this client to, so that the
     sentence names theirs too."""
-    named = {address_of(each) for each in settings.bootstrap_servers.split(",")}
+    named = {address_of(address) for address in settings.bootstrap_servers.split(",")}
     asked = None if address_of(server) in named else settings.bootstrap_servers
     return unavailable(server, problem, settings.words, asked=asked)
 

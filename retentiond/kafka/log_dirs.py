@@ -218,11 +218,11 @@ def read_replicas(client: Client, topics: Collection[str]) -> ClusterView:
         await network.offsets_topic()  # today's brokers
         cluster = await network.describe_cluster()
         brokers = cluster["brokers"]
-        live = [each["broker_id"] for each in brokers if not each.get("is_fenced")]
+        live = [node["broker_id"] for node in brokers if not node.get("is_fenced")]
         answers = await network.send_all([(broker, metadata_request(topics)) for broker in live])
         return ClusterView(
             cluster_id=str(cluster["cluster_id"]),
-            registered=frozenset(each["broker_id"] for each in brokers),
+            registered=frozenset(node["broker_id"] for node in brokers),
             tells_fenced=network.version_of(DescribeClusterRequest) >= CLUSTER_WITH_FENCED_BROKERS,
             may_describe_cluster="DESCRIBE" in (cluster["authorized_operations"] or ()),
             answers={

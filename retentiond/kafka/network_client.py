@@ -109,7 +109,7 @@ def operations_in(answer: Any) -> frozenset[str] | None:
     Without an authorizer everything is allowed."""
     told = answer.authorized_operations
     return (
-        None if told is None else frozenset(OPERATIONS[each] for each in told if each in OPERATIONS)
+        None if told is None else frozenset(OPERATIONS[code] for code in told if code in OPERATIONS)
     )
 
 
@@ -343,11 +343,11 @@ class NetworkClient:
             found[node] = time.monotonic() - began
 
         asked = [self._manager.send(metadata_request(()), node_id=node) for node in nodes]
-        for node, each in zip(nodes, asked, strict=True):
-            each.add_callback(partial(note, node))
-        for each in asked:
+        for node, future in zip(nodes, asked, strict=True):
+            future.add_callback(partial(note, node))
+        for future in asked:
             with contextlib.suppress(KafkaError, OSError):
-                await each
+                await future
         return found
 
     async def proven_brokers(self) -> frozenset[int]:
@@ -373,7 +373,7 @@ class NetworkClient:
         def note(node: int, _addresses: object) -> None:
             found[node] = time.monotonic() - began
 
-        asked = {each.node_id: each for each in self._manager.cluster.brokers()}
+        asked = {known.node_id: known for known in self._manager.cluster.brokers()}
         for node, broker in asked.items():
             name = (broker.host, broker.port, self._family)
             look_up(name, anew=True).add_done_callback(partial(note, node))

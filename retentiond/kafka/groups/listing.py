@@ -200,18 +200,18 @@ async def probe_coordinators(
         if leader >= 0:
             led_by.setdefault(leader, []).append(partition)
     answers = await network.send_batches(
-        led_by, GROUPS_PER_REQUEST, lambda led: offset_fetch([names[each] for each in led])
+        led_by, GROUPS_PER_REQUEST, lambda led: offset_fetch([names[number] for number in led])
     )
-    failed: dict[int, Failure | None] = {each: None for each in leaders if leaders[each] < 0}
+    failed: dict[int, Failure | None] = {number: None for number in leaders if leaders[number] < 0}
     for led, answer in answers:
         if isinstance(answer, Exception):
             failed |= dict.fromkeys(led, failure_of_exception(answer))
             continue
         found = dict(read_commits(answer))
-        for each in led:
-            reply = found.get(names[each])
+        for number in led:
+            reply = found.get(names[number])
             if reply is None or isinstance(reply, Failure):
-                failed[each] = reply
+                failed[number] = reply
     may_ask = all(failure is None or failure.code != GROUP_REFUSED for failure in failed.values())
     return CoordinatorProbe(tuple(sorted(failed)), may_ask)
 

@@ -151,13 +151,13 @@ class TieredLookups:
         """
         logs = ask.logs(times_ms)
         known = {
-            at: each
+            at: looked_up
             for at, time_ms in times_ms.items()
-            if (each := self._known.get(at)) and each.log == logs.get(at)
-            if each.time_ms <= time_ms
+            if (looked_up := self._known.get(at)) and looked_up.log == logs.get(at)
+            if looked_up.time_ms <= time_ms
         }
         found: Found = {
-            at: each.offset for at, each in known.items() if each.time_ms == times_ms[at]
+            at: lookup.offset for at, lookup in known.items() if lookup.time_ms == times_ms[at]
         }
         until = time.monotonic() + CALL_S
         turns = sorted(times_ms.keys() - found.keys(), key=lambda at: self._asked_at.get(at, 0.0))
@@ -262,7 +262,7 @@ def _patiently(times_ms: Mapping[TopicPartition, int], ask: BrokerQueries, until
     """With further attempts where a broker's queue was full, as long as there is time."""
     found = ask.in_small_requests(times_ms) if times_ms else {}
     for _ in range(ATTEMPTS - 1):
-        left = {at: each for at, each in times_ms.items() if _is_busy(found[at])}
+        left = {at: time_ms for at, time_ms in times_ms.items() if _is_busy(found[at])}
         if not left or time.monotonic() + RETRY_S >= until:
             break
         time.sleep(RETRY_S)

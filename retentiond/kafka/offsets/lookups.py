@@ -111,8 +111,10 @@ class Offsets:
         logs: Mapping[TopicPartition, LogRange] | None = None,
     ) -> Mapping[TopicPartition, int | Failure | None]:
         stamps_ms: record_stamps.Known = {}
-        remote = {at: each for at, each in timestamps_ms.items() if self._tiered.get(at.topic)}
-        local = {at: each for at, each in timestamps_ms.items() if at not in remote}
+        remote = {
+            at: time_ms for at, time_ms in timestamps_ms.items() if self._tiered.get(at.topic)
+        }
+        local = {at: time_ms for at, time_ms in timestamps_ms.items() if at not in remote}
         found = by_time.offsets_at(local, partial(self._by_time, stamps_ms), self._newest)
         if remote:
             with self._lookups_lock:
@@ -145,19 +147,19 @@ class Offsets:
         self, asked: Collection[PartitionEpoch]
     ) -> Mapping[PartitionEpoch, EpochEnd | Failure | None]:
         leads = self._client.run(
-            lambda network: self._leaders.of(network, {each.at for each in asked})
+            lambda network: self._leaders.of(network, {position.at for position in asked})
         )
         found: dict[PartitionEpoch, EpochEnd | Failure | None] = {}
         rounds: list[dict[TopicPartition, int]] = []
         """No answer names its question: a request asks about a partition once."""
-        for each in asked:
-            leader = leads[each.at]
-            if isinstance(leader, Leader) and leader.epoch == each.leader_epoch:
+        for position in asked:
+            leader = leads[position.at]
+            if isinstance(leader, Leader) and leader.epoch == position.leader_epoch:
                 continue
-            into = next((those for those in rounds if each.at not in those), None)
+            into = next((those for those in rounds if position.at not in those), None)
             if into is None:
                 rounds.append(into := {})
-            into[each.at] = each.leader_epoch
+            into[position.at] = position.leader_epoch
         for wanted in rounds:
             answers = self._look_up(_Asked(wanted, _epochs_request, TIMES_PER_REQUEST), _epoch_end)
             found |= {PartitionEpoch(at, wanted[at]): end for at, end in answers.items()}
@@ -194,8 +196,8 @@ class Offsets:
     ) -> dict[TopicPartition, Any]:
         """The batches from each offset on. Of records in remote storage a request is answered with
         one partition's."""
-        remote = {at: each for at, each in offsets.items() if self._tiered.get(at.topic)}
-        local = {at: each for at, each in offsets.items() if at not in remote}
+        remote = {at: offset for at, offset in offsets.items() if self._tiered.get(at.topic)}
+        local = {at: offset for at, offset in offsets.items() if at not in remote}
         at_once = by_time.PARTITIONS_AT_ONCE
         return {
             at: records

@@ -211,8 +211,8 @@ def _in_batch(offset: int, batch: Any) -> int | None:
     """None: the batch ends before the offset. The old formats know no, or one, time for each; of a
     batch that can't be unpacked the largest one counts."""
     try:
-        stamps = (each.timestamp for each in batch if each.offset >= offset)
-        return next((-1 if each is None else int(each) for each in stamps), None)
+        stamps = (record.timestamp for record in batch if record.offset >= offset)
+        return next((-1 if stamp is None else int(stamp) for stamp in stamps), None)
     except UnsupportedCodecError:
         is_over = getattr(batch, "last_offset", batch.base_offset) < offset
         return None if is_over else int(getattr(batch, "max_timestamp", -1))

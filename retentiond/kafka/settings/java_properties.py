@@ -117,7 +117,7 @@ def parse_login(text: str) -> tuple[tuple[str, ...], Mapping[str, str]]:
         raise ValueError('expected MODULE required username="…" password="…";')
     name, flag, *rest = tokens[:-1]
     if name not in LOGIN_MODULES:
-        known = ", ".join(each.rpartition(".")[2] for each in LOGIN_MODULES)
+        known = ", ".join(class_name.rpartition(".")[2] for class_name in LOGIN_MODULES)
         raise ValueError(f"the login module {name} is not known here; expected one of {known}")
     if flag.lower() != "required":
         raise ValueError("expected the word required after the login module")

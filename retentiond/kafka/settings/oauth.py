@@ -197,7 +197,7 @@ def _own_words(body: bytes, secrets: tuple[str, ...]) -> str:
         said = [answer.get(name) for name in ("error", "error_description")]
     except (ValueError, AttributeError, RecursionError):
         return ""
-    code, text = (_clean(each, secrets) if isinstance(each, str) else "" for each in said)
+    code, text = (_clean(part, secrets) if isinstance(part, str) else "" for part in said)
     words = f"{code} ({text})" if code and text else code or text
     return f": {words}" if words else ""
 
@@ -207,7 +207,7 @@ def _clean(text: str, secrets: tuple[str, ...]) -> str:
     for secret in filter(None, secrets):
         for shown in (secret, urllib.parse.quote(secret, safe=""), urllib.parse.quote_plus(secret)):
             text = text.replace(shown, "***")
-    line = " ".join("".join(each if each.isprintable() else " " for each in text).split())
+    line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
     return line if len(line) <= MOST_WORDS else f"{line[:MOST_WORDS]}…"
 
 

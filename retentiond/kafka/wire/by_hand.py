@@ -85,7 +85,7 @@ def _encoded(isolation: int, topics: Mapping[str, Sequence[OffsetQuery]]) -> byt
     parts = [INT32.pack(A_CLIENT), bytes([isolation]), length_of(len(topics))]
     for name, partitions in topics.items():
         parts += (text_of(name), length_of(len(partitions)))
-        parts += [_PARTITION.pack(*each, NO_TAGS) for each in partitions]
+        parts += [_PARTITION.pack(*partition, NO_TAGS) for partition in partitions]
         parts.append(bytes([NO_TAGS]))
     parts.append(bytes([NO_TAGS]))
     return b"".join(parts)
