@@ -56,7 +56,7 @@ class CarriedOut:
     @property
     def has_deleted(self) -> bool:
         """Whether records may be gone."""
-        return any(each.outcome is not Outcome.NOT_ATTEMPTED for each in self.outcomes)
+        return any(outcome.outcome is not Outcome.NOT_ATTEMPTED for outcome in self.outcomes)
 
     def leave(self, rows: Iterable[PlanRow], why: str | None = None) -> None:
         self.outcomes += [
@@ -224,11 +224,11 @@ class PlanExecutor:
             # The known errors come before the request. Another one may come in the midst of it.
             is_before_request = isinstance(error, RetentiondError)
             outcome = Outcome.NOT_ATTEMPTED if is_before_request else Outcome.UNKNOWN
-            has_outcome = {each.topic_partition for each in done.outcomes}
+            has_outcome = {settled.topic_partition for settled in done.outcomes}
             done.outcomes += [
-                DeletionOutcome(each.topic, each.partition, outcome, error=str(error))
-                for each in approved
-                if each.topic_partition not in has_outcome
+                DeletionOutcome(deletion.topic, deletion.partition, outcome, error=str(error))
+                for deletion in approved
+                if deletion.topic_partition not in has_outcome
             ]
         if age_s is not None:
             done.evidence_ages_s.append(age_s)
@@ -246,7 +246,9 @@ def still_waiting(
     A waiting partition that is held for another reason keeps its place. A partition loses its
     place if the guard has held it, its deletion has failed, or its topic is on trial.
     """
-    late = {each.topic_partition for each in outcomes if each.outcome is Outcome.NOT_ATTEMPTED}
+    late = {
+        outcome.topic_partition for outcome in outcomes if outcome.outcome is Outcome.NOT_ATTEMPTED
+    }
     left_out = {
         row.topic_partition: row.reason
         for row in rows

@@ -166,7 +166,7 @@ def execute(
     run = _Run(elapsed, stop, evidence, why_paused)
     objection = run.objection()
     if objection is not None:
-        outcomes.extend(not_attempted(each.topic_partition, objection) for each in approved)
+        outcomes.extend(not_attempted(deletion.topic_partition, objection) for deletion in approved)
         return None
     requester = Requester(
         look=kafka.look_before_deleting,
@@ -180,10 +180,13 @@ def execute(
     journal.intend(cycle_id, approved, requested_at_ms, evidence_at_ms=evidence.read_at_ms)
     try:
         settled = requester.request(
-            [WantedDeletion(each.topic_partition, each.topic_id, each.cutoff) for each in approved]
+            [
+                WantedDeletion(deletion.topic_partition, deletion.topic_id, deletion.cutoff)
+                for deletion in approved
+            ]
         )
     except OtherCluster as error:
-        settled = [not_attempted(each.topic_partition, str(error)) for each in approved]
+        settled = [not_attempted(deletion.topic_partition, str(error)) for deletion in approved]
         outcomes.extend(settled)
         journal.settle(cycle_id, settled, now())
         raise
@@ -200,16 +203,17 @@ def reconcile(journal: Journal, kafka: Kafka, now_ms: int) -> tuple[DeletionOutc
     `KafkaUnavailable` if the cluster doesn't tell its id.
     """
     unsettled = journal.unsettled(kafka.cluster_id())
-    log_starts = read_log_starts(kafka, {each.topic_partition for each in unsettled})
+    log_starts = read_log_starts(kafka, {deletion.topic_partition for deletion in unsettled})
     proofs = [
-        (each, log_starts.proof(each.topic_partition, each.topic_id, each.cutoff))
-        for each in unsettled
+        (deletion, log_starts.proof(deletion.topic_partition, deletion.topic_id, deletion.cutoff))
+        for deletion in unsettled
     ]
-    unprovable = [(each, proof) for each, proof in proofs if proof.topic_is_gone]
+    unprovable = [(deletion, proof) for deletion, proof in proofs if proof.topic_is_gone]
     changed = [
-        (each, proof)
-        for each, proof in proofs
-        if not proof.topic_is_gone and (proof.log_start_offset is not None or each.outcome is None)
+        (deletion, proof)
+        for deletion, proof in proofs
+        if not proof.topic_is_gone
+        and (proof.log_start_offset is not None or deletion.outcome is None)
     ]
     return (
         *_settle(journal, unprovable, now_ms, give_up=True),
@@ -225,8 +229,8 @@ def _settle(
     give_up: bool,
 ) -> list[DeletionOutcome]:
     by_cycle: defaultdict[str, list[DeletionOutcome]] = defaultdict(list)
-    for each, proof in proofs:
-        by_cycle[each.cycle_id].append(_outcome(each, proof))
+    for deletion, proof in proofs:
+        by_cycle[deletion.cycle_id].append(_outcome(deletion, proof))
     for cycle_id, outcomes in by_cycle.items():
         journal.settle(cycle_id, outcomes, now_ms, give_up=give_up)
     return [outcome for outcomes in by_cycle.values() for outcome in outcomes]

@@ -62,7 +62,7 @@ class Evidence:
             for group in snapshot.groups
             if group.is_listed and group.kind is not GroupKind.EXTERNAL
         }
-        self.external = {each.group_id for each in snapshot.groups if each.is_external}
+        self.external = {reader.group_id for reader in snapshot.groups if reader.is_external}
         self.vanished = {group.group_id for group in snapshot.groups if group.state == VANISHED}
         self.unreadable = {
             group.group_id: group.failure for group in snapshot.groups if group.failure is not None
@@ -93,7 +93,9 @@ class Evidence:
             for group, topic_id in pairs:
                 if (name := snapshot.topics[topic_id].name) in wanted:
                     groups_by_topic[name].add(names[group])
-        self._ids = {(each.name, each.is_external): each.group_id for each in snapshot.groups}
+        self._ids = {
+            (reader.name, reader.is_external): reader.group_id for reader in snapshot.groups
+        }
         self._excluded: defaultdict[Hashable, dict[str, bool]] = defaultdict(dict)
         self._first_unreadable: dict[Hashable, str | None] = {}
         self._replaced: defaultdict[int | None, dict[str, str]] = defaultdict(dict)

@@ -97,7 +97,9 @@ class _Guard:
         self._second = second
         self._unlisted = first.listed - second.listed
         # Groups that go by the same id in both; the other readers are compared by their names.
-        self._same = {each for each in first.groups if first.reader(each) == second.reader(each)}
+        self._same = {
+            group for group in first.groups if first.reader(group) == second.reader(group)
+        }
         self._kinds: dict[tuple[str, ...], tuple[tuple[str, GroupKind], ...]] = {}
         self._groups: dict[str, _Groups | Objection] = {}
 
@@ -184,7 +186,7 @@ class _Guard:
         """Once for all topics of the same groups: the journal writes such a list once."""
         if names not in self._kinds:
             known = self._second.groups
-            self._kinds[names] = tuple((each, known[each].kind) for each in names if each in known)
+            self._kinds[names] = tuple((name, known[name].kind) for name in names if name in known)
         return self._kinds[names]
 
 

@@ -82,16 +82,20 @@ class Requester(Generic[T]):
         broker that doesn't answer would hold up the end.
         """
         objections = self._last_look(wanted)
-        asked = [each for each in wanted if each.at not in objections]
+        asked = [deletion for deletion in wanted if deletion.at not in objections]
         answers = self._ask(asked)
-        unclear = [each.at for each in asked if _proves_nothing(answers[each.at], each.target)]
+        unclear = [
+            deletion.at
+            for deletion in asked
+            if _proves_nothing(answers[deletion.at], deletion.target)
+        ]
         can_read_back = bool(unclear) and not self.stop.is_set()
         log_starts = self.read_back(unclear) if can_read_back else not_read(unclear)
         return [
-            not_attempted(each.at, objections[each.at])
-            if each.at in objections
-            else _outcome(each, answers[each.at], log_starts)
-            for each in wanted
+            not_attempted(deletion.at, objections[deletion.at])
+            if deletion.at in objections
+            else _outcome(deletion, answers[deletion.at], log_starts)
+            for deletion in wanted
         ]
 
     def _last_look(self, wanted: Sequence[WantedDeletion[T]]) -> dict[TopicPartition, str]:
@@ -100,19 +104,19 @@ class Requester(Generic[T]):
         if not wanted:
             return {}
         try:
-            ids = self.look([each.at for each in wanted])
+            ids = self.look([deletion.at for deletion in wanted])
         except OtherCluster:
             raise
         except Exception as error:  # noqa: BLE001 - any error means that the ids are not known
             why = f"the topics could not be looked at right before the request ({error})"
-            return {each.at: why for each in wanted}
+            return {deletion.at: why for deletion in wanted}
         if (objection := self.objection()) is not None:
-            return {each.at: objection for each in wanted}
+            return {deletion.at: objection for deletion in wanted}
         return {
-            each.at: f"the topic's id was {each.topic_id}, and right before the request "
-            f"it is {ids.get(each.at.topic)}"
-            for each in wanted
-            if each.topic_id is not None and ids.get(each.at.topic) != each.topic_id
+            deletion.at: f"the topic's id was {deletion.topic_id}, and right before the request "
+            f"it is {ids.get(deletion.at.topic)}"
+            for deletion in wanted
+            if deletion.topic_id is not None and ids.get(deletion.at.topic) != deletion.topic_id
         }
 
     def _ask(self, wanted: Sequence[WantedDeletion[T]]) -> dict[TopicPartition, DeleteAnswer]:
@@ -122,9 +126,9 @@ class Requester(Generic[T]):
         asked = wanted
         for attempt in range(1, ATTEMPTS):
             moved = [
-                each
-                for each in asked
-                if isinstance(answer := answers[each.at], DeleteFailure)
+                deletion
+                for deletion in asked
+                if isinstance(answer := answers[deletion.at], DeleteFailure)
                 and answer.result is RequestResult.MOVED
             ]
             if not moved or self.stop.wait(BACKOFF_S * attempt):
@@ -133,7 +137,7 @@ class Requester(Generic[T]):
                 objections = self._last_look(moved)
             except OtherCluster:  # the next deletion will raise it; this request went out
                 break
-            asked = [each for each in moved if each.at not in objections]
+            asked = [deletion for deletion in moved if deletion.at not in objections]
             retried = self._send(asked)
             answers |= {at: _answer_to_retry(answer) for at, answer in retried.items()}
         return answers
@@ -144,11 +148,11 @@ class Requester(Generic[T]):
         no_answer = Failure("NO_ANSWER", "nothing came back")
         answers: Mapping[TopicPartition, DeleteAnswer] = {}
         try:
-            answers = self.send({each.at: each.target for each in asked})
+            answers = self.send({deletion.at: deletion.target for deletion in asked})
         except Exception as error:  # noqa: BLE001 - after any error the request may have gone out
             no_answer = Failure(type(error).__name__, str(error))
         unknown = DeleteFailure(RequestResult.UNKNOWN, no_answer)
-        return {each.at: answers.get(each.at, unknown) for each in asked}
+        return {deletion.at: answers.get(deletion.at, unknown) for deletion in asked}
 
 
 def _answer_to_retry(answer: DeleteAnswer) -> DeleteAnswer:

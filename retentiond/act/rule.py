@@ -109,7 +109,7 @@ def counting(evidence: Evidence, topic: str, groups: Iterable[str]) -> tuple[str
 def _check_number(evidence: Evidence, policy: TopicPolicy, relevant: tuple[str, ...]) -> None:
     """An external reader that another policy names stands for none of the groups that must count
     here."""
-    external = [evidence.groups[each].name for each in evidence.external.intersection(relevant)]
+    external = [evidence.groups[at].name for at in evidence.external.intersection(relevant)]
     foreign = sum(not policy.names_external(name) for name in external)
     own = len(relevant) - foreign
     if own < policy.min_groups:
