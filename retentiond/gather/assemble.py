@@ -214,7 +214,9 @@ def _sources_not_named(
     A checkpoint names what its query reads, and nothing else. Any other document may be about more
     than one reader, or about topics that are no longer read. No two queries have one name.
     """
-    named = {topic.reading.name: {each.name for each in _readers_of(topic)} for topic in topics}
+    named = {
+        topic.reading.name: {external.name for external in _readers_of(topic)} for topic in topics
+    }
     found: defaultdict[str, list[ExternalReader]] = defaultdict(list)
     for reader, position in positions.items():
         if reader.spark_checkpoint is None:
@@ -270,15 +272,15 @@ def commit_rows(
     ``commits``: by the group's position; those on topics without a position in ``topic_ids`` are
     left out. ``partitions``: sorted by topic and partition.
     """
-    columns = [CommitColumns.of(each) for each in commits.values()]
-    groups = np.repeat(np.array([*commits], np.int64), [len(each) for each in columns])
+    columns = [CommitColumns.of(part) for part in commits.values()]
+    groups = np.repeat(np.array([*commits], np.int64), [len(part) for part in columns])
     on = _topics_of(columns, topic_ids)
     numbers, offsets = (
         np.concatenate([np.empty(0, np.int64), *found])
-        for found in ([each.partitions for each in columns], [each.offsets for each in columns])
+        for found in ([part.partitions for part in columns], [part.offsets for part in columns])
     )
-    unreadable = np.concatenate([np.empty(0, np.bool_), *(each.unreadable for each in columns)])
-    epochs = np.concatenate([np.empty(0, np.int64), *(each.leader_epochs for each in columns)])
+    unreadable = np.concatenate([np.empty(0, np.bool_), *(part.unreadable for part in columns)])
+    epochs = np.concatenate([np.empty(0, np.int64), *(part.leader_epochs for part in columns)])
     at = np.full(len(on), NOWHERE)
     at[on != NOWHERE] = positions_of(on[on != NOWHERE], numbers[on != NOWHERE], partitions)
     is_there = at != NOWHERE
@@ -297,7 +299,7 @@ def commit_rows(
 
 
 def _topics_of(columns: Sequence[CommitColumns], topic_ids: Mapping[str, int]) -> Integers:
-    blocks = [block for each in columns for block in each.topics]
+    blocks = [block for part in columns for block in part.topics]
     return np.repeat(
         np.array([topic_ids.get(name, NOWHERE) for name, _ in blocks], np.int64),
         np.array([count for _, count in blocks], np.int64),
@@ -314,8 +316,10 @@ def positions_of(
     """
     if not partitions:
         return np.full(len(topics), NOWHERE)
-    width = 1 + max(each.partition for each in partitions)
-    keys = np.array([each.topic * width + each.partition for each in partitions], np.int64)
+    width = 1 + max(partition.partition for partition in partitions)
+    keys = np.array(
+        [partition.topic * width + partition.partition for partition in partitions], np.int64
+    )
     is_known = (topics != NOWHERE) & (numbers >= 0) & (numbers < width)
     asked = np.where(is_known, topics * width + numbers, NOWHERE)
     places = int(keys[-1]) + 1

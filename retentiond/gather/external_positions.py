@@ -149,7 +149,7 @@ def _of_spark(checkpoint: Path) -> _Position:
         raise NoPosition(f"{offsets} has fewer sources than the batch before: it may be cut off")
     folder = checkpoint / "sources"
     if folder.exists() and any(
-        _is_number(each) and int(each.name) >= len(sources) for each in folder.iterdir()
+        _is_number(path) and int(path.name) >= len(sources) for path in folder.iterdir()
     ):
         raise NoPosition(f"{offsets} has fewer sources than {folder}: it may be cut off")
     next_offsets: dict[str, Any] = {}
@@ -206,7 +206,9 @@ def _of_kafka(line: str, offsets: Path) -> dict[str, Any] | None:
         source = json.loads(line, object_pairs_hook=_unique)
     except ValueError:
         raise NoPosition(f"{offsets} has a source that is no JSON: it may be cut off") from None
-    is_kafka = isinstance(source, dict) and all(isinstance(each, dict) for each in source.values())
+    is_kafka = isinstance(source, dict) and all(
+        isinstance(value, dict) for value in source.values()
+    )
     return source if is_kafka else None
 
 
@@ -260,8 +262,8 @@ def _by_paths(paths: Sequence[OffsetsPath], document: Any) -> dict[str, dict[int
         except LookupError as error:
             raise NoPosition(f"it has {error.args[0]} on the path {_shown(str(path))}") from None
         of_topic = smallest.setdefault(path.topic, {})
-        for each in found:
-            offsets = each if path.partition is None else {str(path.partition): each}
+        for content in found:
+            offsets = content if path.partition is None else {str(path.partition): content}
             for commit in _commits({path.topic: offsets}):
                 if commit.offset is None:
                     raise NoPosition(f"it has no offset on the path {_shown(str(path))}")

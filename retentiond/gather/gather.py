@@ -106,7 +106,7 @@ def gather(
         external=external,
         required_elsewhere=_required_groups(config),
     )
-    existing = topics.listed | {each.reading.name for each in topics.enabled}
+    existing = topics.listed | {topic.reading.name for topic in topics.enabled}
     snapshot = replace(
         snapshot,
         gone_topics=topics.gone,
@@ -195,7 +195,7 @@ def gather_again(
 
 
 def _required_groups(config: Config) -> frozenset[str]:
-    return required_groups(each.policy for each in config.entries if each.policy.enabled)
+    return required_groups(entry.policy for entry in config.entries if entry.policy.enabled)
 
 
 def refuse_another_cluster(known: str | None, cluster_id: str, state_dir: Path) -> None:
@@ -262,9 +262,11 @@ def _topics(kafka: Kafka, config: Config, remembered: Set[str], executor: Execut
     unlisted = config.exact_names - listed
     enabled = enabled_topics(kafka, config, listed | unlisted, executor)
     # A topic that the policy names, and that may not be seen, is a topic with a failure.
-    found = tuple(each for each in enabled if not (each.reading.name in unlisted and each.is_gone))
+    found = tuple(
+        topic for topic in enabled if not (topic.reading.name in unlisted and topic.is_gone)
+    )
     return _Topics(found, topics_gone(kafka, remembered - listed), listed)
 
 
 def _partitions(topics: Sequence[EnabledTopic]) -> list[TopicPartition]:
-    return [TopicPartition(each.reading.name, at) for each in topics for at in each.partitions]
+    return [TopicPartition(topic.reading.name, at) for topic in topics for at in topic.partitions]

@@ -74,9 +74,9 @@ def _under_pressure(
     snapshot: Snapshot, among: Collection[TopicPartition]
 ) -> dict[TopicPartition, int]:
     return {
-        at: each.pressure_retention_ms
-        for at, each in zip(partitions_of(snapshot), snapshot.partitions, strict=True)
-        if each.pressure_retention_ms is not None and at in among
+        at: partition.pressure_retention_ms
+        for at, partition in zip(partitions_of(snapshot), snapshot.partitions, strict=True)
+        if partition.pressure_retention_ms is not None and at in among
     }
 
 
@@ -295,19 +295,19 @@ def with_epochs(snapshot: Snapshot, kafka: Kafka) -> Snapshot:
     ]
     told = kafka.epoch_ends(asked)
     answers = {
-        (at, each.leader_epoch): told.get(each, NO_EPOCH)
-        for at, each in zip(positions, asked, strict=True)
+        (at, position.leader_epoch): told.get(position, NO_EPOCH)
+        for at, position in zip(positions, asked, strict=True)
     }
-    unreadable = {at: each for (at, _), each in answers.items() if isinstance(each, Failure)}
-    past = {pair: each for pair, each in answers.items() if isinstance(each, EpochEnd)}
+    unreadable = {at: answer for (at, _), answer in answers.items() if isinstance(answer, Failure)}
+    past = {pair: answer for pair, answer in answers.items() if isinstance(answer, EpochEnd)}
     if not past and not unreadable:
         return snapshot
     is_past = np.array([pair in past for pair in answers])[which]
     known, ends = (
-        np.array([NOWHERE if each is None else each for each in told])[which]
+        np.array([NOWHERE if end is None else end for end in told])[which]
         for told in zip(*(past.get(pair, EpochEnd(None, None)) for pair in answers), strict=True)
     )
-    is_share = np.array([each.kind is GroupKind.SHARE for each in snapshot.groups])[groups]
+    is_share = np.array([group.kind is GroupKind.SHARE for group in snapshot.groups])[groups]
     is_replaced = np.zeros(len(commits), np.bool_)
     is_replaced[is_asked] = is_past & ~are_kept(offsets, epochs, known, ends, is_share)
     return replace(
@@ -315,8 +315,10 @@ def with_epochs(snapshot: Snapshot, kafka: Kafka) -> Snapshot:
         commits=with_columns(commits, is_replaced=pa.array(is_replaced)),
         epoch_ends=past,
         partitions=tuple(
-            replace(each, failure=each.failure or unreadable[at]) if at in unreadable else each
-            for at, each in enumerate(snapshot.partitions)
+            replace(partition, failure=partition.failure or unreadable[at])
+            if at in unreadable
+            else partition
+            for at, partition in enumerate(snapshot.partitions)
         ),
     )
 
@@ -354,7 +356,11 @@ def _bounds(partitions: Sequence[PartitionReading]) -> tuple[Integers, Integers]
     """Log starts and high watermarks; where one is unreadable, no offset lies between them."""
     none = np.iinfo(np.int64)
     starts = [
-        none.max if each.log_start_offset is None else each.log_start_offset for each in partitions
+        none.max if partition.log_start_offset is None else partition.log_start_offset
+        for partition in partitions
     ]
-    ends = [none.min if each.high_watermark is None else each.high_watermark for each in partitions]
+    ends = [
+        none.min if partition.high_watermark is None else partition.high_watermark
+        for partition in partitions
+    ]
     return np.array(starts, np.int64), np.array(ends, np.int64)
