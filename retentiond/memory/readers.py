@@ -151,9 +151,9 @@ class Readers:
                 "absent_since_ms": last.absent_since_ms,
                 "absent_ms": last.absent_ms,
                 "partitions": (partitions := sorted(last.offsets)),
-                "offsets": [last.offsets[each] for each in partitions],
-                "moved_at_ms": [last.moved_at_ms.get(each) for each in partitions],
-                "is_stale": [each in last.stale for each in partitions],
+                "offsets": [last.offsets[partition] for partition in partitions],
+                "moved_at_ms": [last.moved_at_ms.get(partition) for partition in partitions],
+                "is_stale": [partition in last.stale for partition in partitions],
             }
             for at, last in sorted(readers.items(), key=lambda item: item[0].key)
         ]
@@ -172,7 +172,7 @@ class Readers:
             "moved_at_ms": pa.array(commits.moved_at_ms, pa.int64(), mask=~is_dated),
             "is_stale": pa.array(commits.is_stale, pa.bool_()),
         }
-        lists = {name: pa.ListArray.from_arrays(bounds, each) for name, each in flat.items()}
+        lists = {name: pa.ListArray.from_arrays(bounds, values) for name, values in flat.items()}
         arrays = {**columns, **lists}
         return cls(pa.Table.from_arrays([arrays[name] for name in READERS.names], schema=READERS))
 
@@ -242,7 +242,7 @@ class Readers:
         codes = numbers(groups.indices) * 2 + is_external
         found, reader_of = np.unique(codes, return_inverse=True)
         names = groups.dictionary.to_pylist()
-        return [ReaderName(names[each // 2], each % 2 == 1) for each in found.tolist()], reader_of
+        return [ReaderName(names[key // 2], key % 2 == 1) for key in found.tolist()], reader_of
 
     @property
     def reader_of(self) -> Integers:
@@ -286,7 +286,7 @@ class Readers:
     def about(self, topics: Iterable[str]) -> Readers:
         """The readers of these topics alone. It costs nothing for a single one."""
         found = [self._parts[topic] for topic in sorted({*topics} & self._parts.keys())]
-        tables = [self.table.slice(each.start, each.stop - each.start) for each in found]
+        tables = [self.table.slice(rows.start, rows.stop - rows.start) for rows in found]
         return Readers(pa.concat_tables(tables).combine_chunks()) if tables else NOBODY
 
     def are(self, group_id: str, is_external: bool | None = None) -> Flags:

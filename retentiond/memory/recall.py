@@ -122,7 +122,7 @@ def _vanished(
     or only required, has the name as its id, the vanished one goes by `namesake_id`.
     """
     readings = {group.group_id: group for group in groups}
-    listed = {(each.name, each.is_external) for each in readings.values() if each.state != ABSENT}
+    listed = {(row.name, row.is_external) for row in readings.values() if row.state != ABSENT}
     taken = {*readings, *(name for name, _ in kinds)}
     vanished: dict[str, GroupReading] = {}
     for reader in sorted(kinds.keys() - listed):
@@ -175,7 +175,7 @@ def are_stale(
     past. ``was_stale``: whether the commit was stale where it stands now. A commit at or below the
     log start offset frees nothing, so it isn't stale.
     """
-    recreated = np.array([topics[each.topic].recreated for each in partitions], np.bool_)
+    recreated = np.array([topics[partition.topic].recreated for partition in partitions], np.bool_)
     # If an end is unreadable, no commit is known to be beyond it. If a log start is unreadable,
     # every commit may free something.
     starts = known_or(NOWHERE, [each.log_start_offset for each in partitions])

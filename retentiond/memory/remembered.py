@@ -88,7 +88,7 @@ class Rows(NamedTuple):
 
     @classmethod
     def of(cls, readers: Readers, snapshot: Snapshot) -> Rows:
-        groups = readers.readers_in([(each.name, each.is_external) for each in snapshot.groups])
+        groups = readers.readers_in([(group.name, group.is_external) for group in snapshot.groups])
         topics = readers.topics_in([topic.name for topic in snapshot.topics])
         is_there = (groups != NOWHERE) & (topics != NOWHERE)
         pairs = np.where(is_there, groups * len(snapshot.topics) + topics, NOWHERE)
@@ -97,7 +97,7 @@ class Rows(NamedTuple):
     def group_topics(self, rows: Integers) -> list[GroupTopic]:
         """The groups and topics of these rows, which are in the reading."""
         found = zip(self.groups[rows].tolist(), self.topics[rows].tolist(), strict=True)
-        return [GroupTopic(*each) for each in found]
+        return [GroupTopic(*row) for row in found]
 
     def of_groups(self, are: Iterable[bool]) -> Flags:
         """For each row, whether its group is; ``are``: of the reading's groups."""
@@ -118,8 +118,8 @@ def are_forgotten(readers: Readers, topic_of: Integers, topics: Sequence[TopicRe
     ``topic_of``: the position of each row's topic in ``topics``, or `NOWHERE`."""
     policies = [topic.policy for topic in topics]
     patience_ms = [
-        each.forget_vanished_after_ms if isinstance(each, TopicPolicy) else None
-        for each in policies
+        policy.forget_vanished_after_ms if isinstance(policy, TopicPolicy) else None
+        for policy in policies
     ]
     waited_ms = values_at(known_or(FOR_EVER_MS, patience_ms), topic_of, FOR_EVER_MS)
     is_forgotten: Flags = readers.is_absent & (readers.absent_ms >= waited_ms)
@@ -160,7 +160,9 @@ def _has_seen_all_commits(snapshot: Snapshot, topic: int) -> bool:
     reading = snapshot.topics[topic]
     if snapshot.problems or snapshot.hides_groups_of(reading) or reading.failure is not None:
         return False
-    partitions = [at for at, each in enumerate(snapshot.partitions) if each.topic == topic]
+    partitions = [
+        at for at, partition in enumerate(snapshot.partitions) if partition.topic == topic
+    ]
     commits = snapshot.commits.filter(
         pc.and_(snapshot.commits["is_committed"], pc.is_null(snapshot.commits["offset"]))
     )
