@@ -34,7 +34,7 @@ GROUPS_OF_TOPICS = pa.schema(
 
 
 def required_groups(snapshot: Snapshot) -> list[GroupTopic]:
-    positions = {(each.name, each.is_external): at for at, each in enumerate(snapshot.groups)}
+    positions = {(group.name, group.is_external): at for at, group in enumerate(snapshot.groups)}
     return [
         GroupTopic(positions[reader], topic_id)
         for topic_id, topic in enumerate(snapshot.topics)
@@ -45,7 +45,7 @@ def required_groups(snapshot: Snapshot) -> list[GroupTopic]:
 def failed_groups(snapshot: Snapshot) -> pa.Table:
     """Thousands of groups fail with their coordinator. That is a fact of each topic, and not a row
     for each topic and group."""
-    failed = np.array([each.failure is not None for each in snapshot.groups], np.bool_)
+    failed = np.array([reading.failure is not None for reading in snapshot.groups], np.bool_)
     tables = [pa.Table.from_batches([], FAILED)]
     if failed.any():
         group, topic = _traces(snapshot, failed, np.ones(len(snapshot.topics), np.bool_))
@@ -66,7 +66,7 @@ def excluded_groups(snapshot: Snapshot) -> pa.Table:
     """The readers that have a trace on a topic and don't count there. Each rule is asked once about
     each of its readers, however many topics have it."""
     rules, rule_of = _rules(snapshot)
-    excludes = np.array([not each.counts_everybody for each in rules], np.bool_)
+    excludes = np.array([not policy.counts_everybody for policy in rules], np.bool_)
     groups = snapshot.groups
     group, topic = _traces(snapshot, np.ones(len(groups), np.bool_), excludes[rule_of])
     asked = rule_of[topic] * len(groups) + group
@@ -92,11 +92,11 @@ def _rules(snapshot: Snapshot) -> tuple[list[TopicPolicy | NoPolicy], Integers]:
 
 
 def foreign_readers(snapshot: Snapshot) -> pa.Table:
-    external = np.array([each.is_external for each in snapshot.groups], np.bool_)
+    external = np.array([group.is_external for group in snapshot.groups], np.bool_)
     traces = _traces(snapshot, external, np.ones(len(snapshot.topics), np.bool_))
     return table_of_pairs(
         GroupTopic(group, topic)
-        for group, topic in zip(*(each.tolist() for each in traces), strict=True)
+        for group, topic in zip(*(column.tolist() for column in traces), strict=True)
         if not snapshot.topics[topic].policy.names_external(snapshot.groups[group].name)
     )
 
@@ -113,7 +113,7 @@ def _traces(snapshot: Snapshot, groups: Flags, topics: Flags) -> tuple[Integers,
         others = [*snapshot.readers, *snapshot.remembered_readers, *required_groups(snapshot)]
         pairs = np.append(
             by[are_meant].astype(np.int64) * count + on[are_meant],
-            np.array([each.group * count + each.topic for each in others], np.int64),
+            np.array([pair.group * count + pair.topic for pair in others], np.int64),
         )
     group, topic = np.divmod(distinct(pairs), count)
     are_meant = groups[group] & topics[topic]
@@ -122,9 +122,9 @@ def _traces(snapshot: Snapshot, groups: Flags, topics: Flags) -> tuple[Integers,
 
 def table_of_pairs(pairs: Iterable[GroupTopic]) -> pa.Table:
     rows = list(pairs)
-    return _table(GROUPS_OF_TOPICS, [each.group for each in rows], [each.topic for each in rows])
+    return _table(GROUPS_OF_TOPICS, [row.group for row in rows], [row.topic for row in rows])
 
 
 def _table(schema: pa.Schema, *columns: Iterable[int]) -> pa.Table:
-    arrays = [pa.array(column, each.type) for column, each in zip(columns, schema, strict=True)]
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
     return pa.Table.from_arrays(arrays, schema=schema)

@@ -97,7 +97,7 @@ def _sooner(row: PlanRow, normal: PlanRow, log_dirs: Sequence[PressedLogDir]) ->
     ``normal`` is the row by the consumed retention. Only a policy conflict has neither retention,
     and nothing is deleted under one.
     """
-    where = listed([say_log_dir(each) for each in log_dirs])
+    where = listed([say_log_dir(log_dir) for log_dir in log_dirs])
     what = say_sooner(
         "this partition", row.consumed_retention_ms or 0, normal.consumed_retention_ms or 0
     )
@@ -135,7 +135,9 @@ def partitions_to_relieve(
         disks[log_dir.disk_key].append(log_dir)
     for disk in disks.values():
         keys = [log_dir.key for log_dir in disk]
-        needed = max(each.until_bytes - each.usable_bytes - each.awaited_bytes for each in disk)
+        needed = max(
+            pressed.until_bytes - pressed.usable_bytes - pressed.awaited_bytes for pressed in disk
+        )
         needed -= _bytes_on(keys, normally_freed)
         needed -= sum(_bytes_on(keys, additional[at]) for at in chosen)
         largest_first = sorted(
@@ -178,7 +180,7 @@ def relief(
 
     planned = freed_by(rows)
     may_go = planned if undelayed is None else freed_by(undelayed)
-    disk_keys = {each.key: each.disk_key for each in pressure.log_dirs}
+    disk_keys = {log_dir.key: log_dir.disk_key for log_dir in pressure.log_dirs}
     kept: defaultdict[LogDirKey, Counter[str]] = defaultdict(Counter)
     sizes: defaultdict[LogDirKey, dict[TopicPartition, int]] = defaultdict(dict)
     eager: defaultdict[LogDirKey, dict[TopicPartition, PlanRow]] = defaultdict(dict)
@@ -199,16 +201,16 @@ def relief(
                 kept[key][row.binding_group] += int(folder.size_bytes * _kept_share(row))
     return tuple(
         LogDirRelief(
-            each,
-            planned[each.disk_key],
-            max(0, each.needed_bytes - max(planned[each.disk_key], may_go[each.disk_key])),
-            dict((+kept[each.key]).most_common()),
-            sizes[each.key],
-            max(0, may_go[each.disk_key] - planned[each.disk_key]),
-            eager[each.key],
-            frozenset(delayed[each.disk_key]),
+            log_dir,
+            planned[log_dir.disk_key],
+            max(0, log_dir.needed_bytes - max(planned[log_dir.disk_key], may_go[log_dir.disk_key])),
+            dict((+kept[log_dir.key]).most_common()),
+            sizes[log_dir.key],
+            max(0, may_go[log_dir.disk_key] - planned[log_dir.disk_key]),
+            eager[log_dir.key],
+            frozenset(delayed[log_dir.disk_key]),
         )
-        for each in pressure.log_dirs
+        for log_dir in pressure.log_dirs
     )
 
 

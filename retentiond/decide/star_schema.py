@@ -63,7 +63,7 @@ TOPICS = pa.schema(
         pa.field("consumed_retention_ms", pa.int64()),
         pa.field("forced_retention_ms", pa.int64()),
         pa.field("changelog_group_id", pa.int32()),  # the first that restores its state from it
-        *(pa.field(each.attribute, kind, nullable=False) for each, kind in RULE_SETTINGS.items()),
+        *(pa.field(rule.attribute, kind, nullable=False) for rule, kind in RULE_SETTINGS.items()),
     ]
 )
 """``hidden``: some groups may be hidden, so no group is known not to read the topic."""
@@ -205,7 +205,7 @@ def _topics(snapshot: Snapshot) -> pa.Table:
         [policy and policy.consumed_retention_ms for policy in policies],
         [topic.forced_retention_ms for topic in topics],
         _changelog_groups(snapshot),
-        *([each.of(policy or TopicPolicy()) for policy in policies] for each in RULE_SETTINGS),
+        *([rule.of(policy or TopicPolicy()) for policy in policies] for rule in RULE_SETTINGS),
     )
 
 
