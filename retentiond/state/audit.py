@@ -137,27 +137,27 @@ class Audit:
     ) -> None:
         with self._transaction() as connection:
             # By identity, which the batch keeps: comparing long lists would take longer.
-            lists = {id(each.evidence.groups): each.evidence.groups for each in batch}
+            lists = {id(deletion.evidence.groups): deletion.evidence.groups for deletion in batch}
             list_ids = {key: _list_id(connection, groups) for key, groups in lists.items()}
             connection.executemany(
                 _INTEND,
                 [
-                    {name: getattr(each.row, name) for name in _KNOWN_AT_INTENT}
+                    {name: getattr(deletion.row, name) for name in _KNOWN_AT_INTENT}
                     | {
                         "cycle_id": cycle_id,
                         "evidence_at_ms": evidence_at_ms,
                         "requested_at_ms": requested_at_ms,
-                        "group_list": list_ids[id(each.evidence.groups)],
-                        "committed_offsets": json.dumps(each.evidence.committed_offsets),
+                        "group_list": list_ids[id(deletion.evidence.groups)],
+                        "committed_offsets": json.dumps(deletion.evidence.committed_offsets),
                         # The approved values win over the plan's.
-                        "topic": each.topic,
-                        "partition": each.partition,
-                        "topic_id": each.topic_id,
-                        "log_start_offset": each.log_start_offset,
-                        "cutoff": each.cutoff,
-                        "records": each.cutoff - each.log_start_offset,
+                        "topic": deletion.topic,
+                        "partition": deletion.partition,
+                        "topic_id": deletion.topic_id,
+                        "log_start_offset": deletion.log_start_offset,
+                        "cutoff": deletion.cutoff,
+                        "records": deletion.cutoff - deletion.log_start_offset,
                     }
-                    for each in batch
+                    for deletion in batch
                 ],
             )
 
@@ -202,7 +202,7 @@ class Audit:
         """A recorded figure stays."""
         if freed:
             with self._transaction() as connection:
-                rows = [{**each.at._asdict(), **each._asdict()} for each in freed]
+                rows = [{**deletion.at._asdict(), **deletion._asdict()} for deletion in freed]
                 connection.executemany(_FREED, rows)
 
     def unsettled(self, cluster_id: str) -> tuple[UnprovenDeletion, ...]:

@@ -92,7 +92,7 @@ def prune_step(
             break
         connection.execute("DELETE FROM cycles WHERE cycle_id = ?", (cycle_id,))
         left -= 1
-    connection.executemany(_DROP_LIST, [(each,) for each in lists])
+    connection.executemany(_DROP_LIST, [(list_id,) for list_id in lists])
     left -= connection.execute(_DROP_ACTIONS, (STEP_ROWS, old_ms)).rowcount
     return left < STEP_ROWS or _give_pages_back(connection)
 

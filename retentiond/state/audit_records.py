@@ -173,8 +173,8 @@ def cycle_record(
     """The record of a cycle: before its first deletion is requested, and once no more outcomes can
     become known in it (``finished_at_ms``). ``failure``: what ended it early."""
     verdicts = Counter(row.verdict for row in plan.rows)
-    counts = Counter(each.outcome for each in outcomes)
-    ours = {each.topic_partition for each in outcomes if each.is_ours}
+    counts = Counter(outcome.outcome for outcome in outcomes)
+    ours = {outcome.topic_partition for outcome in outcomes if outcome.is_ours}
     return CycleRecord(
         cycle_id=plan.cycle_id,
         cluster_id=plan.cluster_id,

@@ -39,7 +39,7 @@ def read_readers(connection: sqlite3.Connection) -> Readers:
 
 def read_reader(connection: sqlite3.Connection, group_id: str) -> Readers:
     """The rows of that name alone. It never holds more than one topic's beside them."""
-    return _joined(each.where(each.are(group_id)) for each in _stored(connection))
+    return _joined(readers.where(readers.are(group_id)) for readers in _stored(connection))
 
 
 def read_topic(connection: sqlite3.Connection, topic: str) -> Readers:
@@ -54,8 +54,8 @@ def _stored(connection: sqlite3.Connection, topic: str | None = None) -> Iterato
         return
     where, values = ("", ()) if topic is None else ("WHERE topic = ?", (topic,))
     query = f"SELECT topic, crc, rows FROM readers {where} ORDER BY topic"
-    for each in connection.execute(query, values):
-        yield Readers(_unpacked(*each))
+    for row in connection.execute(query, values):
+        yield Readers(_unpacked(*row))
 
 
 def _joined(parts: Iterable[Readers]) -> Readers:
