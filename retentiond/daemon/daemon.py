@@ -370,7 +370,7 @@ class Daemon:
             config = config.model_copy(update={name: getattr(old, name) for name in fixed})
         with self._taking_over:
             before, now = set(self._in_force.policy_files), set(config.policy_files)
-            were_bad = {each.name for each in self._in_force.unreadable}
+            were_bad = {file.name for file in self._in_force.unreadable}
             self._taken_over = config
             self._put_in_force(config)
         self._metrics.daemon.reload_succeeded = True
@@ -382,7 +382,7 @@ class Daemon:
             entries=len(config.entries),
             files_added=sorted(now - before),
             files_removed=sorted(before - now),
-            files_readable_again=sorted(were_bad - {each.name for each in config.unreadable}),
+            files_readable_again=sorted(were_bad - {file.name for file in config.unreadable}),
         )
         logs.log_files(self._log, config, passed_over(config))
 

@@ -123,7 +123,7 @@ def follow(
     for replica, waiting in open_by_replica.items():
         offsets = partitions.get(replica.at)
         if offsets is None or reading.replicas(replica.at) is None:
-            lost |= {each.deletion for each in waiting if now_ms - each.asked_at_ms >= GIVE_UP_MS}
+            lost |= {row.deletion for row in waiting if now_ms - row.asked_at_ms >= GIVE_UP_MS}
             continue
         size = reading.size_of(replica)
         if size is None or offsets.topic_id != waiting[0].topic_id:

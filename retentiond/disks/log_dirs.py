@@ -122,8 +122,8 @@ def disk_reading(found: LogDirs, partitions: Collection[TopicPartition]) -> Disk
     folders: defaultdict[TopicPartition, list[ReplicaFolder]] = defaultdict(list)
     orphans: list[Orphans] = []
     space: list[LogDirCapacity] = []
-    unseen = sorted({each for to in found.assigned.values() for each in to} - found.brokers.keys())
-    problems = [f"the disks of broker {each} can't be read: it is not there" for each in unseen]
+    unseen = sorted({node for to in found.assigned.values() for node in to} - found.brokers.keys())
+    problems = [f"the disks of broker {node} can't be read: it is not there" for node in unseen]
     topic_bytes: Counter[str] = Counter()
     for broker, answer in sorted(found.brokers.items()):
         if isinstance(answer, Failure):
@@ -140,7 +140,7 @@ def disk_reading(found: LogDirs, partitions: Collection[TopicPartition]) -> Disk
                     folders[at].append(
                         ReplicaFolder(broker, directory.path, replica.size_bytes, replica.is_future)
                     )
-            sizes = [each.size_bytes for each in directory.replicas if each.is_orphan]
+            sizes = [copy.size_bytes for copy in directory.replicas if copy.is_orphan]
             orphans.append(Orphans(broker, directory.path, len(sizes), sum(sizes)))
             if directory.total_bytes is not None and directory.usable_bytes is not None:
                 space.append(

@@ -151,12 +151,12 @@ def pressure(
     pressed_disks = {disk_of.get(key, key) for key in before}
     known = [log_dir for log_dir in reading.space if log_dir.is_plausible]
     pressed = []
-    for each in known:
-        disk = disk_of.get(each.key, each.key)
+    for log_dir in known:
+        disk = disk_of.get(log_dir.key, log_dir.key)
         line = rules.until_free if disk in pressed_disks else rules.below_free
-        if each.usable_bytes < each.total_bytes * line / 100:
-            until_bytes = math.ceil(each.total_bytes * rules.until_free / 100)
-            pressed.append(PressedLogDir(*each, until_bytes, awaited[disk], disk[1]))
+        if log_dir.usable_bytes < log_dir.total_bytes * line / 100:
+            until_bytes = math.ceil(log_dir.total_bytes * rules.until_free / 100)
+            pressed.append(PressedLogDir(*log_dir, until_bytes, awaited[disk], disk[1]))
     unknown = set(before) - {log_dir.key for log_dir in known}
     return Pressure(
         tuple(pressed),

@@ -107,7 +107,7 @@ def _wrong_arguments(text: str) -> Iterator[str]:
 
 def _can_be_written(folder: Path) -> bool:
     """Spark makes one that is missing."""
-    there = next((each for each in (folder, *folder.absolute().parents) if each.exists()), folder)
+    there = next((base for base in (folder, *folder.absolute().parents) if base.exists()), folder)
     return there.is_dir() and os.access(there, os.W_OK | os.X_OK)
 
 
@@ -180,7 +180,7 @@ def user_name() -> str:
 
 
 def argument_file(arguments: Iterator[str]) -> str:
-    return "".join(f'"{each.translate(ESCAPES_IN_QUOTES)}"\n' for each in arguments)
+    return "".join(f'"{argument.translate(ESCAPES_IN_QUOTES)}"\n' for argument in arguments)
 
 
 def archived_classes(given: str) -> str:

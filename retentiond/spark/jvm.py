@@ -223,8 +223,8 @@ class Jvm:
 
     def _not_started(self, error: Exception) -> SparkUnavailable:
         named = (*OTHER_VARIABLES, *heeded_variables(os.environ))
-        reaching = [each for each in dict.fromkeys(named) if os.environ.get(each)]
-        also = "".join(f", and at the variable {each}, which reaches it too" for each in reaching)
+        reaching = [name for name in dict.fromkeys(named) if os.environ.get(name)]
+        also = "".join(f", and at the variable {name}, which reaches it too" for name in reaching)
         said = say_wrong(os.environ)
         return SparkUnavailable(
             f"Spark's JVM did not start ({self.last_words or error}): "
