@@ -64,8 +64,8 @@ def delete(
     try:
         outcomes = requester.request(wanted)
     except OtherCluster as error:
-        outcomes = [not_attempted(each.at, str(error)) for each in wanted]
-    settled = {each.at: outcome for each, outcome in zip(wanted, outcomes, strict=True)}
+        outcomes = [not_attempted(deletion.at, str(error)) for deletion in wanted]
+    settled = {deletion.at: outcome for deletion, outcome in zip(wanted, outcomes, strict=True)}
     return [_settled(item, settled[item.at]) if item.is_pending else item for item in items]
 
 

@@ -108,9 +108,9 @@ FAR = 0.7
 def check_distances(found: Mapping[int, Distance]) -> Iterator[Finding]:
     """No broker is so far away that evidence is too old before the request, or that no connection
     to it comes about; and its name is looked up soon."""
-    slowest_s = max((each.request_s for each in found.values()), default=0.0)
-    longest_s = max((each.connect_s for each in found.values()), default=0.0)
-    look_up_s = max((each.look_up_s for each in found.values()), default=0.0)
+    slowest_s = max((times.request_s for times in found.values()), default=0.0)
+    longest_s = max((times.connect_s for times in found.values()), default=0.0)
+    look_up_s = max((times.look_up_s for times in found.values()), default=0.0)
     most_s = MAX_EVIDENCE_AGE_S / ROUND_TRIPS
     took = f"a request takes {_say_s(slowest_s)}, and a connection with its login "
     took += _say_s(longest_s)
@@ -124,7 +124,7 @@ def check_distances(found: Mapping[int, Distance]) -> Iterator[Finding]:
             f"{'nothing can be deleted' if is_too_far else 'little time is left for the groups'}, "
             f"and no setting changes that (at most {_say_s(most_s)} a request works)",
             "run retentiond nearer to the brokers",
-            _farther_than(found, lambda each: each.request_s > FAR * most_s),
+            _farther_than(found, lambda times: times.request_s > FAR * most_s),
         )
     if longest_s > FAR * CONNECT_S:
         yield Finding(
@@ -132,7 +132,7 @@ def check_distances(found: Mapping[int, Distance]) -> Iterator[Finding]:
             "distance",
             f"{took}; a connection that takes longer than {CONNECT_S:g} s is given up",
             "look at the network, and at how long logins take",
-            _farther_than(found, lambda each: each.connect_s > FAR * CONNECT_S),
+            _farther_than(found, lambda times: times.connect_s > FAR * CONNECT_S),
         )
     if look_up_s > SLOW_LOOK_UP_S:
         yield Finding(
@@ -141,7 +141,7 @@ def check_distances(found: Mapping[int, Distance]) -> Iterator[Finding]:
             f"a broker's name takes {_say_s(look_up_s)} to look up, before each new connection; "
             f"deletions wait for it, and one that takes longer than {CONNECT_S:g} s is given up",
             "look at this host's name servers (/etc/resolv.conf): often the first one is down",
-            _farther_than(found, lambda each: each.look_up_s > SLOW_LOOK_UP_S),
+            _farther_than(found, lambda times: times.look_up_s > SLOW_LOOK_UP_S),
         )
     if found and slowest_s <= FAR * most_s and longest_s <= FAR * CONNECT_S:
         yield ok("distance", f"{took}, at the slowest broker")
@@ -150,7 +150,7 @@ def check_distances(found: Mapping[int, Distance]) -> Iterator[Finding]:
 def _farther_than(
     found: Mapping[int, Distance], is_far: Callable[[Distance], bool]
 ) -> tuple[str, ...]:
-    return tuple(str(broker) for broker, each in found.items() if is_far(each))
+    return tuple(str(broker) for broker, times in found.items() if is_far(times))
 
 
 def _say_s(seconds: float) -> str:

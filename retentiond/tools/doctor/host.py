@@ -95,7 +95,7 @@ class StateDir:
 def read_state_dir(path: Path) -> StateDir:
     """Looks at the state directory. Unless a daemon is at work in it, a state is made beside it for
     a moment, to try its file system. Raises ``OSError`` if that fails."""
-    base = next(each for each in (path, *path.absolute().parents) if each.exists())
+    base = next(place for place in (path, *path.absolute().parents) if place.exists())
     status = base.stat()
     is_folder, is_writable = base.is_dir(), os.access(base, os.W_OK | os.X_OK)
     holder, refusal = holder_of(path), None

@@ -132,9 +132,10 @@ def _slow_roll_finding(slow: Sequence[SlowRoll], options: str) -> Iterator[Findi
         remedy = SEGMENT_REMEDY.format(options=options, topic=topic.topic)
         yield warning(f"topic {topic.topic}", sentence, remedy, (topic.topic,))
     elif slow:
-        longest = sorted(slow, key=lambda each: -each.segment_ms)
+        longest = sorted(slow, key=lambda slow_topic: -slow_topic.segment_ms)
         named = ", ".join(
-            f"{each.topic} {say_about(each.segment_ms)}" for each in longest[:MOST_NAMED]
+            f"{slow_topic.topic} {say_about(slow_topic.segment_ms)}"
+            for slow_topic in longest[:MOST_NAMED]
         )
         more = f" and {len(slow) - MOST_NAMED} more" if len(slow) > MOST_NAMED else ""
         yield warning(
@@ -142,7 +143,7 @@ def _slow_roll_finding(slow: Sequence[SlowRoll], options: str) -> Iterator[Findi
             f"a segment may stay open too long: {meaning} (no log is as large as segment.bytes; "
             f"segment.ms: {named}{more})",
             SEGMENT_REMEDY.format(options=options, topic="TOPIC"),
-            tuple(sorted(each.topic for each in slow)),
+            tuple(sorted(slow_topic.topic for slow_topic in slow)),
         )
 
 
@@ -166,7 +167,7 @@ def read_logs(kafka: Kafka, topics: Sequence[EnabledTopic], executor: Executor) 
     logs: Logs = {}
     for at in asked:
         start, end = starts.result()[at], ends.result()[at]
-        sizes = [each.size_bytes for each in on_disk.get(at, ()) if not each.is_future]
+        sizes = [replica.size_bytes for replica in on_disk.get(at, ()) if not replica.is_future]
         if isinstance(start, Failure):
             logs[at] = start
         elif isinstance(end, Failure):

@@ -139,23 +139,23 @@ def check_entries(
     """Every entry is about an existing topic, and so is each of its exceptions. ``visible``: the
     topics that can be seen."""
     entries = [
-        each
-        for each in config.entries
-        if each.policy.enabled or each.switches_off or each.entry.exceptions
+        placed
+        for placed in config.entries
+        if placed.policy.enabled or placed.switches_off or placed.entry.exceptions
     ]
-    if not any(each.policy.enabled for each in entries):
+    if not any(placed.policy.enabled for placed in entries):
         yield warning(
             "topics",
             "no entry enables a topic, so nothing is ever deleted",
             "set retention.commitoffset.enable: true on an entry",
         )
-    for each in entries:
-        entry, source = each.entry, each.source
-        if entry.pattern is not None and not any(map(each.matches, visible)):
+    for placed in entries:
+        entry, source = placed.entry, placed.source
+        if entry.pattern is not None and not any(map(placed.matches, visible)):
             yield _matches_nothing(
                 source,
                 f"the pattern {entry.pattern.pattern} matches no topic that is visible here",
-                each.switches_off,
+                placed.switches_off,
             )
         for index, regex in enumerate(entry.exceptions or ()):
             if not any(map(regex.fullmatch, visible)):
@@ -171,7 +171,7 @@ def check_entries(
             yield warning(
                 source,
                 f"there is no topic {entry.name}"
-                f"{_SO_IT_PROTECTS_NOTHING if each.switches_off else ''}",
+                f"{_SO_IT_PROTECTS_NOTHING if placed.switches_off else ''}",
                 "correct the name, or create the topic",
                 (entry.name,),
             )
@@ -246,8 +246,8 @@ def check_topic_rights(
             lacking[right].append(topic)
         complete += not missing
     for right, topics in lacking.items():
-        trials = [each for each in topics if right is DELETE and _is_on_trial(each, config)]
-        needed = [each for each in topics if each not in trials]
+        trials = [name for name in topics if right is DELETE and _is_on_trial(name, config)]
+        needed = [name for name in topics if name not in trials]
         for level, names, without in (
             (Level.PROBLEM, needed, right.without),
             (Level.WARNING, trials, "it is needed as soon as dry_run is false there"),

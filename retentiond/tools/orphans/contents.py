@@ -231,7 +231,7 @@ def newest_in_log(log: BinaryIO) -> Newest:
         if magic in TIMESTAMPS_AT:
             _refuse_torn(header, magic, length)
         stamps = [_TIMESTAMP.unpack_from(header, at)[0] for at in TIMESTAMPS_AT.get(magic, ())]
-        known = [each for each in stamps if each >= 0]  # Kafka counts a negative one as none
+        known = [stamp for stamp in stamps if stamp >= 0]  # Kafka counts a negative one as none
         is_dated = is_dated and bool(stamps) and known == stamps
         newest = max(known if newest is None else [newest, *known], default=None)
 

@@ -301,7 +301,7 @@ class Session:
                     settled = remover.remove(orphan)
                     ended = remover.unrecorded
                 except RetentiondError as error:
-                    if not any(each.fate is Fate.REMOVED for each in orphans):
+                    if not any(folder.fate is Fate.REMOVED for folder in orphans):
                         raise
                     settled, ended = orphan.kept(str(error)), error
             orphans.append(settled)
