@@ -263,7 +263,7 @@ def _partitions(seen: FinishedCycle, now: RecordedState) -> Columns:
 def _changed_commits(now: RecordedState, before: RecordedState) -> Columns:
     groups = (*now.groups, *sorted({*before.groups} - {*now.groups}))
     partitions = (*now.partitions, *sorted({*before.partitions} - {*now.partitions}))
-    new, old = (_renumbered(each, groups, partitions) for each in (now, before))
+    new, old = (_renumbered(columns, groups, partitions) for columns in (now, before))
     at = rows_among(new.keys, old.keys)
     is_changed = values_at(old.offsets, at, NO_COMMIT) != new.offsets
     gone = old.keys[rows_among(old.keys, new.keys) == NOWHERE]
@@ -276,8 +276,8 @@ def _changed_commits(now: RecordedState, before: RecordedState) -> Columns:
         np.concatenate([new.keys[is_changed], gone]), max(1, len(partitions))
     )
     return {
-        "topic": _taken([each.topic for each in partitions], partition, pa.string()),
-        "partition": _taken([each.partition for each in partitions], partition, pa.int32()),
+        "topic": _taken([reading.topic for reading in partitions], partition, pa.string()),
+        "partition": _taken([reading.partition for reading in partitions], partition, pa.int32()),
         "group": _taken(groups, group, pa.string()),
         "committed_offset": pa.array(offsets, mask=offsets < 0),
         "state": _taken([*CommitState, None], states, pa.string()),

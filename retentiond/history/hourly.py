@@ -83,7 +83,7 @@ class Recent:
 
     @property
     def total_deleted(self) -> int:
-        return sum(each or 0 for each in self.deleted)
+        return sum(records or 0 for records in self.deleted)
 
     @property
     def unknown(self) -> tuple[bool, ...]:

@@ -62,7 +62,7 @@ class HistoryUpkeep:
 
     @property
     def problem(self) -> HistoryUnavailable | None:
-        errors = (each.error for _, each in sorted(self._postponed.items()))
+        errors = (postponed.error for _, postponed in sorted(self._postponed.items()))
         return next(filter(None, errors), None)
 
     def look_after(
@@ -82,9 +82,9 @@ class HistoryUpkeep:
             drop_old_days(table, cluster_id, settings, at_ms)
             table.vacuum(READERS_GRACE_H)
         self._postponed = {
-            day: each
-            for day, each in self._postponed.items()
-            if elapsed_ms < each.until_ms and table.place == self._place
+            day: postponed
+            for day, postponed in self._postponed.items()
+            if elapsed_ms < postponed.until_ms and table.place == self._place
         }
         self._place = table.place
         candidates = [file for file in table.files(cluster_id) if file.day not in self._postponed]

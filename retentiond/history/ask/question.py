@@ -102,7 +102,9 @@ class TopicQuestion:
 
 def _position(reader: ExternalReader) -> str:
     """Whose position it is and where it is kept, however one logs in there."""
-    written = {key: each for key, each in reader.written().items() if key not in ("headers", "ca")}
+    written = {
+        key: value for key, value in reader.written().items() if key not in ("headers", "ca")
+    }
     return json.dumps(written | {"max_age": reader.max_age_ms}, sort_keys=True)
 
 
@@ -112,7 +114,7 @@ def _setting(setting: PolicySetting, asked: TopicQuestion) -> Any:
 
 POLICY_COLUMNS: dict[str, tuple[pa.DataType, Callable[[TopicQuestion], int | bool | None]]] = {
     "consumed_retention_ms": (pa.int64(), lambda asked: asked.retention_ms),
-    **{each.attribute: (kind, partial(_setting, each)) for each, kind in RULE_SETTINGS.items()},
+    **{rule.attribute: (kind, partial(_setting, rule)) for rule, kind in RULE_SETTINGS.items()},
     "conflict": (pa.bool_(), lambda asked: asked.conflict),
     "policy_unreadable": (pa.bool_(), lambda _asked: False),
     "is_known": (pa.bool_(), lambda asked: asked.is_known),

@@ -166,7 +166,7 @@ def with_retentions(
     questions: Sequence[TopicQuestion], retentions: Mapping[str, int]
 ) -> list[TopicQuestion]:
     """``retentions``: of the topics that have another one."""
-    return [_with(each, retentions.get(each.topic)) for each in questions]
+    return [_with(question, retentions.get(question.topic)) for question in questions]
 
 
 def _with(question: TopicQuestion, retention_ms: int | None) -> TopicQuestion:
@@ -280,11 +280,11 @@ def _needs(replay: Replay, returns: dict[str, _Return]) -> dict[str, LongestNeed
     return {
         topic: LongestNeed(
             NeedKind.REWIND if topic in rewound else NeedKind.LATE_READER,
-            each.group,
-            moments[each.moment].entry.at_ms,
-            observed_ms if each.ms is None else each.ms,
+            latest.group,
+            moments[latest.moment].entry.at_ms,
+            observed_ms if latest.ms is None else latest.ms,
         )
-        for topic, each in returns.items()
+        for topic, latest in returns.items()
     }
 
 
@@ -293,17 +293,19 @@ def _rewound(replay: Replay, returns: dict[str, _Return]) -> DataFrame:
     moments = replay.past.timeline.moments
     first = moments[0].entry.entry
     before = [
-        EntrySelection(topic, first, moments[each.moment].entry.entry - 1)
-        for topic, each in returns.items()
+        EntrySelection(topic, first, moments[latest.moment].entry.entry - 1)
+        for topic, latest in returns.items()
     ]
     columns = ["group", "topic", "partition", "committed_offset"]
     commits = replay.rows(RowKind.COMMIT, columns, before)
     readers = pa.table(
         {
             "topic": list(returns),
-            "group": [each.group for each in returns.values()],
-            "partition": pa.array([each.partition for each in returns.values()], pa.int32()),
-            "came_for": pa.array([each.committed_offset for each in returns.values()], pa.int64()),
+            "group": [latest.group for latest in returns.values()],
+            "partition": pa.array([latest.partition for latest in returns.values()], pa.int32()),
+            "came_for": pa.array(
+                [latest.committed_offset for latest in returns.values()], pa.int64()
+            ),
         }
     )
     return (

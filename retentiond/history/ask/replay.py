@@ -71,7 +71,7 @@ class Replay:
         self.past = past
         self.session = session
         self.questions = questions
-        self.numbers = {each.topic: number for number, each in enumerate(questions)}
+        self.numbers = {question.topic: number for number, question in enumerate(questions)}
         self.logs = _logs(past.topic_ids, self.numbers)
 
     def partition(self, log: int) -> TopicPartition:
@@ -97,7 +97,9 @@ class Replay:
         bytes_per_offset?: double.
         """
         asked = self.questions if only is None else only
-        every = sorted({each.retention_ms for each in asked if each.retention_ms is not None})
+        every = sorted(
+            {question.retention_ms for question in asked if question.retention_ms is not None}
+        )
         step = RETENTIONS_PER_PASS
         passes = [every[at : at + step] for at in range(0, len(every), step)] or [[]]
         return reduce(
@@ -117,8 +119,10 @@ class Replay:
         )
 
     def _starts(self, asked: Sequence[TopicQuestion], retentions: Sequence[int]) -> DataFrame:
-        with_other_groups = [each for each in asked if each.is_known and each.has_other_groups]
-        with_same_groups = [each for each in asked if each not in with_other_groups]
+        with_other_groups = [
+            question for question in asked if question.is_known and question.has_other_groups
+        ]
+        with_same_groups = [question for question in asked if question not in with_other_groups]
         judged = []
         if with_same_groups or not with_other_groups:
             judged.append(judged_by_record(self.recorded(with_same_groups, retentions)))
@@ -154,7 +158,7 @@ class Replay:
         """
         rows = self.rows(RowKind.PARTITION, ["topic", "topic_id", "partition", *REPLAYED_COLUMNS])
         if len(asked) < len(self.questions):
-            rows = rows.where(F.col("topic").isin([each.topic for each in asked]))
+            rows = rows.where(F.col("topic").isin([question.topic for question in asked]))
         with_policies = self.logs.join(_policies(asked, retentions), "topic", join_type="inner")
         logs = F.broadcast(self.session.createDataFrame(with_policies))
         within = rows.withColumn("topic_id", F.expr("coalesce(topic_id, '')")).join(
@@ -184,7 +188,7 @@ class Replay:
         unknown. It was carried out if the log starts right there."""
         rows = self.rows(RowKind.DELETION, ["topic", "partition", "cutoff", "outcome"]).where(
             F.col("outcome").isin(Outcome.DELETED.value, Outcome.UNKNOWN.value)
-            & F.col("topic").isin([each.topic for each in asked])
+            & F.col("topic").isin([question.topic for question in asked])
         )
         logs = F.broadcast(self.session.createDataFrame(self.logs))
         moments = F.broadcast(self.moments().where("weight IS NOT NULL"))
@@ -224,8 +228,10 @@ def _policies(asked: Sequence[TopicQuestion], retentions: Sequence[int]) -> pa.T
     positions: dict[int | None, int] = {retention: at for at, retention in enumerate(retentions)}
     return pa.table(
         {
-            "topic": pa.array([each.topic for each in asked], pa.string()),
-            "retention": pa.array([positions.get(each.retention_ms) for each in asked], pa.int32()),
+            "topic": pa.array([question.topic for question in asked], pa.string()),
+            "retention": pa.array(
+                [positions.get(question.retention_ms) for question in asked], pa.int32()
+            ),
             **{
                 name: pa.array(map(value_of, asked), kind)
                 for name, (kind, value_of) in POLICY_COLUMNS.items()

@@ -97,7 +97,7 @@ def _saving(
     mean, _, without, _ = (
         None if (value := row[figure]) is None else round(value) for figure in FIGURES
     )
-    records = sum(each or 0 for each in deleted["records"].to_pylist())
+    records = sum(count or 0 for count in deleted["records"].to_pylist())
     known_ms = int(row["known_ms"] or 0) if timeline.usual_ms else 0
     deletions = sum(deleted["deletions"].to_pylist())
     return TopicSaving(name, mean, without, records, deletions, known_ms)
@@ -128,7 +128,7 @@ def _deletions(replay: Replay) -> DataFrame:
         replay.rows(RowKind.DELETION, ["at", "topic", "records", "outcome"])
         .where(
             (F.col("outcome") == Outcome.DELETED.value)
-            & F.col("topic").isin([each.topic for each in replay.questions])
+            & F.col("topic").isin([question.topic for question in replay.questions])
             & (F.col("entry") >= period[0].entry.entry)
         )
         .selectExpr("topic", "records", "unix_millis(date_trunc('DAY', at)) AS day_ms")
@@ -151,7 +151,7 @@ def _newest(replay: Replay) -> DataFrame:
     columns += ["min_committed_offset", "log_start_offset", "high_watermark", "size_bytes"]
     return replay.rows(RowKind.PARTITION, columns).where(
         (F.col("entry") == replay.past.timeline.period[-1].entry.entry)
-        & F.col("topic").isin([each.topic for each in replay.questions])
+        & F.col("topic").isin([question.topic for question in replay.questions])
     )
 
 
@@ -162,7 +162,7 @@ def _last_moves(replay: Replay) -> pa.Table:
 
     Most groups have moved within the last day, so the other days need not be searched for them.
     """
-    past, topics = replay.past, [each.topic for each in replay.questions]
+    past, topics = replay.past, [question.topic for question in replay.questions]
     last = past.timeline.period[-1]
     day_before = next(
         moment for moment in past.timeline.moments if last.elapsed_ms - moment.elapsed_ms <= DAY_MS
@@ -188,7 +188,7 @@ def _moves(
     Grain: group, topic, partition. Columns: see `_last_moves`."""
     columns = ["at", "group", "topic", "partition", "committed_offset"]
     rows = replay.rows(RowKind.COMMIT, columns, selections).where(
-        F.col("topic").isin([each.topic for each in replay.questions])
+        F.col("topic").isin([question.topic for question in replay.questions])
     )
     if without is not None:
         rows = rows.join(F.broadcast(without), ["group", "topic"], "left_anti")
@@ -242,7 +242,7 @@ def _keepers(newest: pa.Table, moved: pa.Table) -> tuple[KeepingGroup, ...]:
         )
         for (group, topic), partitions in kept.items()
     ]
-    return tuple(sorted(keepers, key=lambda each: (-(each.bytes or 0), -each.records, each.group)))
+    return tuple(sorted(keepers, key=lambda row: (-(row.bytes or 0), -row.records, row.group)))
 
 
 def _unread(newest: pa.Table) -> tuple[str, ...]:
@@ -268,7 +268,7 @@ def _stopped(newest: pa.Table, moved: pa.Table, timeline: Timeline) -> tuple[Sto
             lag = max(0, end - row["committed_offset"])
             topics = topics | ({row["topic"]} if lag else set())
             records += lag
-        since = max((each for each in (since, row["moved_ms"]) if each is not None), default=None)
+        since = max((ms for ms in (since, row["moved_ms"]) if ms is not None), default=None)
         groups[row["group"]] = (topics, records, since)
     return tuple(
         StoppedGroup(group, tuple(sorted(topics)), records, since)

@@ -139,7 +139,7 @@ def trend(points: Sequence[tuple[int, float]]) -> float:
 
 def log_dirs_of(replay: Replay) -> list[tuple[LogDirFilling, list[Point]]]:
     """Each log directory, and the percent of it that was used."""
-    moments = {each.entry.entry: each for each in replay.past.timeline.period}
+    moments = {known.entry.entry: known for known in replay.past.timeline.period}
     columns = ["broker", "log_dir", "total_bytes", "usable_bytes"]
     rows = replay.rows(RowKind.LOG_DIR, columns).orderBy("broker", "log_dir", "entry")
     width = max(1, -(-len(moments) // POINTS))

@@ -98,7 +98,7 @@ def tasks_of(session: SparkSession, master: str) -> Callable[[], Tasks]:
             for number in stages.keys() - active:
                 stages[number] = Tasks(stages[number].known, stages[number].known)
         return Tasks(
-            sum(each.done for each in stages.values()), sum(each.known for each in stages.values())
+            sum(step.done for step in stages.values()), sum(step.known for step in stages.values())
         )
 
     return look

@@ -247,16 +247,16 @@ def not_judged(
         policy = tried.config.policy_for(topic)
         if isinstance(policy, TopicPolicy | PolicyConflict):
             judged.update(policy.sources)
-    patterns = [Pattern(each) for each in asked]
+    patterns = [Pattern(text) for text in asked]
 
     def is_asked(entry: PolicyEntry) -> bool:
         name, is_pattern = entry.about
         if is_pattern:
             return not asked or name in asked or any(map(entry.matches, asked))
-        return not asked or any(each.fullmatch(name) for each in patterns)
+        return not asked or any(pattern.fullmatch(name) for pattern in patterns)
 
     return tuple(
-        each
-        for each in tried.config.entries
-        if each.policy.enabled and each.source not in judged and is_asked(each)
+        entry
+        for entry in tried.config.entries
+        if entry.policy.enabled and entry.source not in judged and is_asked(entry)
     )
