@@ -62,7 +62,7 @@ def conclude(
     """Records what the deletions are to free, and what earlier ones have freed. ``plan``: as it was
     carried out. ``kept``: by the cycle before."""
     report, awaited = found.report(), kept.awaited
-    became = {each.topic_partition: each.outcome for each in outcomes}
+    became = {outcome.topic_partition: outcome.outcome for outcome in outcomes}
     rows = [row for row in found.rows if row.topic_partition in became]
     deleted = [row for row in rows if became[row.topic_partition] is Outcome.DELETED]
     try:
@@ -93,7 +93,7 @@ def with_stuck(
             when = f"as the daemon saw it at {rfc3339(snapshot.taken_at_ms)}"
             kept_file.keep(
                 stuck=tuple(
-                    each._replace(sentence=f"{each.sentence} ({when})") for each in report.stuck
+                    stuck._replace(sentence=f"{stuck.sentence} ({when})") for stuck in report.stuck
                 )
             )
     except Exception as error:  # noqa: BLE001 - see the invariant

@@ -202,7 +202,7 @@ def _report(
 ) -> CycleReport:
     return CycleReport(
         replace(done.plan, rows=rows),
-        {each.topic_partition: each for each in done.outcomes},
+        {outcome.topic_partition: outcome for outcome in done.outcomes},
         times.seconds,
         lag=lag,
         tool_options=tool_options(config.kafka),
@@ -276,7 +276,7 @@ def _with_offsets(
 ) -> Pressure:
     """The pressure with what it takes to delete sooner on its account."""
     wanted = pressure.partitions(snapshot) if config.heeds_pressure else []
-    if not any(each.needed_bytes for each in pressure.log_dirs) or not wanted:
+    if not any(log_dir.needed_bytes for log_dir in pressure.log_dirs) or not wanted:
         return pressure
     return replace(pressure, eager=under_pressure(snapshot, context.kafka, wanted))
 
@@ -432,9 +432,9 @@ def _keep(
     if not plan.dry_run:
         rows = [plan.rows[position] for position in in_turn(plan.rows, decided.turns)]
         waiting = still_waiting(waiting, rows, done.outcomes)
-    became = {each.topic_partition: each.outcome for each in done.outcomes}
+    became = {outcome.topic_partition: outcome.outcome for outcome in done.outcomes}
     deleted = {at for at, outcome in became.items() if outcome is Outcome.DELETED}
-    failed = {at for at, each in became.items() if each in (Outcome.FAILED, Outcome.UNKNOWN)}
+    failed = {at for at, outcome in became.items() if outcome in (Outcome.FAILED, Outcome.UNKNOWN)}
     without_request = {
         row.topic_partition
         for row in plan.rows

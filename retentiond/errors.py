@@ -66,7 +66,7 @@ class ConfigError(RetentiondError):
 
 def together(errors: Sequence[ConfigError]) -> ConfigError:
     """The first one, with all others."""
-    first, *rest = (error for each in errors for error in (each, *each.others))
+    first, *rest = (error for outer in errors for error in (outer, *outer.others))
     return ConfigError(
         first.message, path=first.path, file=first.file, owner=first.owner, others=rest
     )
@@ -123,11 +123,11 @@ def release_frames(error: BaseException) -> None:
     chain: list[BaseException | None] = [error]
     seen: set[int] = set()
     while chain:
-        each = chain.pop()
-        if each is not None and id(each) not in seen:
-            seen.add(id(each))
-            traceback.clear_frames(each.__traceback__)
-            chain += [each.__cause__, each.__context__]
+        linked = chain.pop()
+        if linked is not None and id(linked) not in seen:
+            seen.add(id(linked))
+            traceback.clear_frames(linked.__traceback__)
+            chain += [linked.__cause__, linked.__context__]
 
 
 OUT_OF_BOUNDS = {

@@ -136,9 +136,9 @@ class _Connections:
         """A read from one of them ends, too."""
         with self._lock:
             self._over = True
-            for each in self._open:
-                with contextlib.suppress(OSError), each:
-                    each.shutdown(socket.SHUT_RDWR)
+            for sock in self._open:
+                with contextlib.suppress(OSError), sock:
+                    sock.shutdown(socket.SHUT_RDWR)
 
     def of(self, kind: type[http.client.HTTPConnection]) -> Callable[..., Any]:
         def make(host: str, **how: Any) -> http.client.HTTPConnection:

@@ -197,12 +197,12 @@ class FiguresOf:
 def total(figures: Iterable[int | None]) -> int | None:
     """The sum; None if one of the figures is not known."""
     summands = list(figures)
-    return None if None in summands else sum(each for each in summands if each is not None)
+    return None if None in summands else sum(figure for figure in summands if figure is not None)
 
 
 def known_total(figures: Iterable[int | None]) -> int | None:
     """The sum of the figures that are known; None if none is."""
-    known = [each for each in figures if each is not None]
+    known = [figure for figure in figures if figure is not None]
     return sum(known) if known else None
 
 
@@ -213,7 +213,7 @@ def said(kind: FieldType, meaning: str, **where: Any) -> dict[str, Said]:
 
 def fields_of(row: type[Any]) -> tuple[Field, ...]:
     """A row's fields, in their order. Raises KeyError for a field that says nothing of itself."""
-    return tuple(Field(each.name, each.metadata["said"]) for each in fields(row))
+    return tuple(Field(field.name, field.metadata["said"]) for field in fields(row))
 
 
 def figures_of(row: type[Any]) -> tuple[Shown, ...]:

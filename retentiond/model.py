@@ -365,7 +365,11 @@ def undone(plan: Plan, outcomes: Iterable[DeletionOutcome]) -> tuple[str, ...]:
         return ()
     told = tuple(outcomes)
     return (
-        *(each.error or each.outcome.value for each in told if each.outcome is not Outcome.DELETED),
+        *(
+            outcome.error or outcome.outcome.value
+            for outcome in told
+            if outcome.outcome is not Outcome.DELETED
+        ),
         *(f"the guard turned it down: {row.detail}" for row in unproven_rows(plan, told)),
     )
 

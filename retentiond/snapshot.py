@@ -254,7 +254,7 @@ twice as long."""
 def rows_among(asked: Integers, keys: Integers) -> Integers:
     """For each of the ``asked`` keys, the first row that has it; `NOWHERE` if none has. No key is
     negative, but for `NOWHERE`, which is looked up in vain."""
-    most = 1 + max(int(each.max(initial=0)) for each in (asked, keys))
+    most = 1 + max(int(numbers.max(initial=0)) for numbers in (asked, keys))
     if most <= DENSE * len(keys):
         row_at = np.full(most + 1, NOWHERE)
         row_at[keys[::-1]] = np.arange(len(keys))[::-1]  # so that the first one is written last
@@ -305,12 +305,12 @@ def commit_table(**columns: pa.Array) -> pa.Table:
     """`COMMIT_SCHEMA` with these columns. In the others, flags are false and values are absent."""
     count = len(columns["group_id"])
     arrays = [
-        columns[each.name]
-        if each.name in columns
-        else pa.nulls(count, each.type)
-        if each.nullable
+        columns[field.name]
+        if field.name in columns
+        else pa.nulls(count, field.type)
+        if field.nullable
         else pa.array(np.zeros(count, np.bool_))
-        for each in COMMIT_SCHEMA
+        for field in COMMIT_SCHEMA
     ]
     return pa.Table.from_arrays(arrays, schema=COMMIT_SCHEMA)
 
@@ -348,14 +348,14 @@ def _is_another(numbers: Integers) -> Flags:
 
 def partitions_of(snapshot: Snapshot) -> list[TopicPartition]:
     return [
-        TopicPartition(snapshot.topics[each.topic].name, each.partition)
-        for each in snapshot.partitions
+        TopicPartition(snapshot.topics[partition.topic].name, partition.partition)
+        for partition in snapshot.partitions
     ]
 
 
 def topics_of(snapshot: Snapshot) -> Integers:
     """As positions in the snapshot."""
-    return np.array([each.topic for each in snapshot.partitions], np.int64)
+    return np.array([partition.topic for partition in snapshot.partitions], np.int64)
 
 
 def positions_of_names(names: Sequence[object], among: Sequence[object]) -> Integers:
