@@ -220,7 +220,9 @@ def figures_of(row: type[Any]) -> tuple[Shown, ...]:
     """What a row shows, in its order: of its dataclass's fields those that say what they are, and
     its figures."""
     of_dataclass = (
-        Shown(each.name, each.metadata["said"]) for each in fields(row) if "said" in each.metadata
+        Shown(field.name, field.metadata["said"])
+        for field in fields(row)
+        if "said" in field.metadata
     )
     made = (Shown(name, it.said) for name, it in vars(row).items() if isinstance(it, Figure))
     return tuple(sorted((*of_dataclass, *made), key=lambda field: field.said.number))

@@ -141,7 +141,7 @@ class StarSchema(Generic[T]):
     in_one_part: bool = False
 
     def map(self, convert: Callable[[T], U]) -> StarSchema[U]:
-        parts: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}
+        parts: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
         for name, value in parts.items():
             if value is not None and name not in ("complete", "group_count", "in_one_part"):
                 parts[name] = convert(value)

@@ -178,8 +178,8 @@ def are_stale(
     recreated = np.array([topics[partition.topic].recreated for partition in partitions], np.bool_)
     # If an end is unreadable, no commit is known to be beyond it. If a log start is unreadable,
     # every commit may free something.
-    starts = known_or(NOWHERE, [each.log_start_offset for each in partitions])
-    ends = known_or(np.iinfo(np.int64).max, [each.high_watermark for each in partitions])
+    starts = known_or(NOWHERE, [partition.log_start_offset for partition in partitions])
+    ends = known_or(np.iinfo(np.int64).max, [partition.high_watermark for partition in partitions])
     at, offsets = commits["partition_id"].to_numpy(), commits["offset"]
     offset = offsets.fill_null(NOWHERE).to_numpy()
     is_stale: Flags = offsets.is_valid().to_numpy()

@@ -62,7 +62,7 @@ class Others(NamedTuple):
     @classmethod
     def of(cls, snapshot: Snapshot) -> Others:
         topics = [*snapshot.other_topics.values()]
-        owners = np.repeat(np.arange(len(topics)), [len(each) for each in topics])
+        owners = np.repeat(np.arange(len(topics)), [len(of_group) for of_group in topics])
         groups = pa.array([*snapshot.other_topics], pa.string()).take(pa.array(owners))
         return cls(groups, pa.array(chain.from_iterable(topics), pa.string()))
 
@@ -150,13 +150,13 @@ def _commits(
     known = readers.commits
     known = known.where((is_meant & ~is_void)[known.owners])
     partition = now["partition_id"].to_numpy()
-    number = np.array([each.partition for each in snapshot.partitions], np.int32)[partition]
-    width = 1 + max(int(each.max(initial=0)) for each in (number, known.partitions))
+    number = np.array([reading.partition for reading in snapshot.partitions], np.int32)[partition]
+    width = 1 + max(int(numbers.max(initial=0)) for numbers in (number, known.partitions))
     at = rows_among(owners * width + number, known.owners * width + known.partitions)
     offset = now["offset"].fill_null(NOWHERE).to_numpy()
     before = values_at(known.offsets, at, NOWHERE)
     moved_before_ms = values_at(known.moved_at_ms, at, NOWHERE)
-    log_start = known_or(NOWHERE, [each.log_start_offset for each in snapshot.partitions])
+    log_start = known_or(NOWHERE, [reading.log_start_offset for reading in snapshot.partitions])
 
     # The commit counts, unless the group went back to records that are gone. As long as this
     # lasts, the higher one stays remembered, so that a later cycle sees it too.
@@ -184,14 +184,16 @@ def _newcomers(snapshot: Snapshot, pairs: Integers, others: Others) -> Readers:
     without their commits."""
     group, topic = np.divmod(pairs, max(1, len(snapshot.topics)))
     groups = snapshot.groups
-    of_kafka = pa.array((None if each.is_external else each.name for each in groups), pa.string())
+    of_kafka = pa.array(
+        (None if reading.is_external else reading.name for reading in groups), pa.string()
+    )
     at = pa.array(np.append(group, positions_in(others.groups, of_kafka)))
-    topics = pa.array((each.name for each in snapshot.topics), pa.string())
+    topics = pa.array((reading.name for reading in snapshot.topics), pa.string())
     columns = {
         "topic": pa.concat_arrays([topics.take(pa.array(topic)), others.topics]),
-        "group": pa.array((each.name for each in groups), pa.string()).take(at),
-        "is_external": pa.array((each.is_external for each in groups), pa.bool_()).take(at),
-        "kind": pa.array((each.kind.value for each in groups), pa.string()).take(at),
+        "group": pa.array((reading.name for reading in groups), pa.string()).take(at),
+        "is_external": pa.array((reading.is_external for reading in groups), pa.bool_()).take(at),
+        "kind": pa.array((reading.kind.value for reading in groups), pa.string()).take(at),
         "seen_at_ms": pa.array(np.full(len(at), snapshot.taken_at_ms)),
     }
     return Readers.of_columns({**columns, **not_absent(len(at))}, NOBODY.commits)

@@ -139,7 +139,7 @@ class RecordStamps:
                 if not self._has_stamp(at, logs.get(at), records[turn])
             }
             answers = _stamps(asked, fetch)
-            failed |= {at: each for at, each in answers.items() if isinstance(each, Failure)}
+            failed |= {at: answer for at, answer in answers.items() if isinstance(answer, Failure)}
         return failed
 
     def _has_stamp(self, at: TopicPartition, log: Log | None, offset: int) -> bool:
