@@ -104,6 +104,23 @@ EVIDENCE = {
 }
 
 
+LOG_DIR = {"broker": INTEGER, "log_dir": TEXT}
+STUCK = {"topic": TEXT, "partition": INTEGER, "cause": TEXT, "detail": TEXT}
+PRESSED = ("total", "usable", "until", "awaited", "planned", "short")
+DISKS = {
+    "stuck_retention": _list(_object(STUCK)),
+    "orphans": _list(_object({**LOG_DIR, "partitions": INTEGER, "size_bytes": INTEGER})),
+    "under_pressure": _list(
+        _object(
+            LOG_DIR
+            | {f"{name}_bytes": INTEGER for name in PRESSED}
+            | {"kept_bytes": _values(INTEGER)}
+        )
+    ),
+    "disk_problems": _list(TEXT),
+}
+
+
 def _partition() -> Schema:
     rows = (
         (name, _field(said, PLAN, is_nullable="None" in str(PlanRow.__annotations__[name])))
@@ -118,13 +135,11 @@ def documents() -> Iterator[tuple[str, Schema]]:
     """Each answer's properties, by what stands behind ``/api/``."""
     on_topic = _figures(TopicReader, API) | _figures(GroupAnswer, API)
     partitions = _list({"$ref": "#/$defs/partition"})
-    objects = _list({"type": "object"})
     yield (
         "plan",
         EVIDENCE
         | {"result": TEXT, "undone": _list(TEXT)}
-        | dict.fromkeys(("stuck_retention", "orphans", "under_pressure"), objects)
-        | {"disk_problems": _list(TEXT)}
+        | DISKS
         | {"topics": _list(_object(_figures(TopicAnswer, PLAN))), "partitions": partitions},
     )
     yield "topics", EVIDENCE | {"topics": _list(_object(_figures(TopicAnswer, API)))}

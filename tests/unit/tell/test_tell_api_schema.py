@@ -16,7 +16,11 @@ import pytest
 from jsonschema import Draft202012Validator, FormatChecker
 
 from devkit.docs import api_schema
-from retentiond.model import Reason
+from retentiond.disks.broker_disks import DiskReport
+from retentiond.disks.log_dirs import Orphans
+from retentiond.disks.pressure import LogDirRelief, PressedLogDir
+from retentiond.disks.stuck import Stuck, StuckCause
+from retentiond.model import Reason, TopicPartition
 from retentiond.tell.report import GroupState
 from retentiond.tell.web import Server
 from tests.support import scenes
@@ -37,7 +41,16 @@ def visitor(tmp_path: Path) -> Visitor:
     states = {"billing": GroupState("consumer", "empty"), "idle": GroupState("share", "live")}
     scenes.remember(tmp_path, "orders", {"billing": {0: 200}, "gone": {0: 3}}, vanished=["gone"])
     scenes.remember(tmp_path, "clicks", {"billing": {}})
-    return Visitor(tmp_path, replace(report, group_states=states))
+    at = TopicPartition("orders", 0)
+    pressed = PressedLogDir(1, "/data", 10_240, 1_024, 2_560)
+    disk = DiskReport(
+        {at: 4_096},
+        stuck=(Stuck(at, StuckCause.REPLICA_GROWS, "broker 1 keeps it"),),
+        orphans=(Orphans(2, "/a", 3, 700),),
+        problems=("broker 3 tells nothing",),
+        relief=(LogDirRelief(pressed, 1_024, 512, {"billing": 9}, {}),),
+    )
+    return Visitor(tmp_path, replace(report, group_states=states, disk=disk))
 
 
 def closed(schema: Any) -> Any:
@@ -77,6 +90,11 @@ def test_each_answer_is_as_its_schema_says_and_has_no_other_name(
     visitor: Visitor, name: str, path: str
 ) -> None:
     assert list(problems(name, visitor.get(f"/api/{path}").json())) == []
+
+
+def test_the_plan_that_is_validated_has_something_to_say_of_disks(visitor: Visitor) -> None:
+    plan = visitor.get("/api/plan").json()
+    assert all(plan[name] for name in api_schema.DISKS)
 
 
 def test_the_schema_is_valid_and_names_every_kind_of_answer() -> None:
