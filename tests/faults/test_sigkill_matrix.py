@@ -20,6 +20,7 @@ from tests.faults.held import Held, log_start
 from tests.faults.hold_at import STEPS
 from tests.support.brokers.command import configure
 from tests.support.waiting import eventually
+from tests.support.witnessed import verdicts
 
 pytestmark = pytest.mark.broker
 
@@ -69,6 +70,14 @@ def audited(folder: Path) -> list[DeletionRecord]:
     return list(read_deletions(folder / "state"))
 
 
+def seen_by_the_witness() -> int:
+    """Offsets that both lives requested, each of which is proven; the second life's, too, by what
+    it has read back of the first one's."""
+    found = verdicts()
+    assert [fault for verdict in found for fault in verdict.faults] == []
+    return sum(verdict.deletions for verdict in found)
+
+
 def check_that_nothing_unread_is_gone(driver: RealDriver, topic: str, folder: Path) -> None:
     """Nor anything without a record of it."""
     start = log_start(driver.broker, topic)
@@ -105,6 +114,7 @@ def test_killed(step: str, driver: RealDriver, topic: str, tmp_path: Path) -> No
     run_to_the_end(tmp_path)
 
     check_that_the_audit_log_is_true(driver, topic, tmp_path)
+    assert seen_by_the_witness() == 1
     if step not in NOTHING_REQUESTED:  # what was done is recognised, and not done twice
         (deletion,) = audited(tmp_path)
         assert (deletion.outcome, deletion.low_watermark) == (Outcome.DELETED, COMMITTED)

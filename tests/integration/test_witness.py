@@ -323,10 +323,16 @@ def test_the_witness_finds_a_listing_that_lacks_a_broker(
     assert any("answered no listing of groups" in fault for fault in found), found
 
 
+@pytest.mark.parametrize("by_a_new_process", [False, True])
 def test_the_witness_finds_a_second_request_before_the_read_back(
-    three: RealDriver, tmp_path: Path, topic_name: str, monkeypatch: pytest.MonkeyPatch
+    three: RealDriver,
+    tmp_path: Path,
+    topic_name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    by_a_new_process: bool,
 ) -> None:
-    """A follower that stands still lets the first one time out."""
+    """A follower that stands still lets the first one time out. On the wire a new process is new
+    connections."""
     scene = Scene(three, tmp_path, topic_name, monkeypatch)
     placed = three.broker.admin().list_topics(topic_name, timeout=30).topics[topic_name]
     leaders = {each.leader for each in placed.partitions.values()}
@@ -338,8 +344,10 @@ def test_the_witness_finds_a_second_request_before_the_read_back(
             original(requester, asked)
         finally:
             follower.resume()
-        three.kafka.look_before_deleting([each.at for each in asked])
-        return original(requester, asked)
+        with closing(connect(three.broker.bootstrap_servers)) as new:
+            kafka = new if by_a_new_process else three.kafka
+            kafka.look_before_deleting([each.at for each in asked])
+            return original(replace(requester, send=kafka.delete_records), asked)
 
     monkeypatch.setattr(client, "DELETE_TIMEOUT_S", 0.1)
     scene.around(Requester, "_send", send)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import pytest
 
@@ -16,6 +17,10 @@ CONFIGURED: list[Mapping[str, Any]] = []
 """The configurations of the running test, also those that were in force before."""
 
 BY_HANDS: Mapping[str, Any] = {"topics": []}
+
+
+WATCHES: WeakKeyDictionary[Witness, Watch] = WeakKeyDictionary()
+"""They know whose a connection is that goes on from test to test."""
 
 
 def by_hand() -> None:
@@ -31,10 +36,13 @@ def words(topic: str) -> Sequence[Words] | None:
 
 def verdicts() -> list[Verdict]:
     """About what has passed since the last call, of each cluster."""
-    watches = [Watch(words) for _ in Witness.open_ones]
-    for watch, witness in zip(watches, list(Witness.open_ones), strict=True):
+    found = []
+    for witness in list(Witness.open_ones):
+        watch = WATCHES.setdefault(witness, Watch(words))
+        watch.verdict = Verdict()
         watch.look(witness.take(), is_last=True)
-    return [watch.verdict for watch in watches]
+        found.append(watch.verdict)
+    return found
 
 
 @pytest.fixture(autouse=True)
@@ -42,9 +50,7 @@ def _witnessed(request: pytest.FixtureRequest) -> Iterator[None]:
     """Not where a test has told of no configuration: it may call a client by itself."""
     CONFIGURED.clear()
     yield
-    if not CONFIGURED or request.node.get_closest_marker("unwitnessed"):
-        for witness in list(Witness.open_ones):
-            witness.take()
-        return
     faults = [fault for verdict in verdicts() for fault in verdict.faults]
+    if not CONFIGURED or request.node.get_closest_marker("unwitnessed"):
+        return
     assert not faults, "the witness on the wire found:\n" + "\n".join(faults)

@@ -37,6 +37,8 @@ from devkit.ledger.scenario import (
 )
 from devkit.ledger.stage import Stage
 from devkit.ledger.summary import Figures, figures, idle, lines
+from devkit.witness.judge import Verdict
+from devkit.witness.words import Configured
 
 BROKERS = 3
 DISK_BYTES = 3 * 1024 * MIB
@@ -121,6 +123,10 @@ def _run(options: argparse.Namespace, folder: Path) -> list[str]:
         began_ms = now_ms()
         ended = play.perform(options.seconds)
         told = audit.read(daemon.state_dir, daemon.first_seen)
+        seen = Verdict()
+        for cluster in (kafka, other):
+            seen.add(cluster.witnessed(Configured(daemon.config)))
+        tell(str(seen))
         judgements = (
             judge(book, told, ended.log_starts, kafka.cluster_id),
             judge(other_book, told, ended.other_log_starts, other.cluster_id),
@@ -139,6 +145,8 @@ def _run(options: argparse.Namespace, folder: Path) -> list[str]:
             *_untrue(told, kafka.cluster_id, ended.log_starts),
             *_untrue(told, other.cluster_id, ended.other_log_starts),
             *ended.problems,
+            *(f"the witness on the wire: {fault}" for fault in seen.faults),
+            *([] if seen.requests else [str(seen)]),
             *idle(found),
         ]
         if problems:

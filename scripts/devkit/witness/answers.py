@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kio.schema.consumer_protocol_assignment.v0.data import ConsumerProtocolAssignment
@@ -147,8 +148,9 @@ class Answers:
         for group in answer.groups:
             if group.protocol_type == "consumer":
                 for member in group.members:
-                    for topic in _of_member(member):
-                        self.ties[topic].append((by, group.group_id))
+                    with suppress(Exception):  # what can't be read proves nothing
+                        for topic in _of_member(member):
+                            self.ties[topic].append((by, group.group_id))
 
     def _consumer_group_describe(self, by: Exchange, request: Any, answer: Any) -> None:
         for group in answer.groups:

@@ -131,15 +131,17 @@ def judge(
     exchanges: Iterable[Exchange],
     words_for: WordsFor,
     memory: Memory,
-    since: float = -math.inf,
-    until: float = math.inf,
+    new: Iterable[Exchange],
+    until: float,
 ) -> Verdict:
-    """Of what was requested in that time; ``exchanges`` are in their order, and begin earlier."""
+    """Of the ``new`` ones; ``exchanges`` are in their order, begin earlier, and are complete
+    ``until`` then."""
+    unjudged = {id(each) for each in new}
     verdict, by_client = Verdict(), dict[str, list[Exchange]]()
     for each in exchanges:
         by_client.setdefault(each.client, []).append(each)
     for exchanged in by_client.values():
-        present = [each for each in exchanged if since <= each.asked < until]
+        present = [each for each in exchanged if id(each) in unjudged]
         for each in present:
             if each.api not in READS | {"delete_records"}:
                 verdict.faults.append(f"{each}: no request by which retentiond reads")

@@ -30,30 +30,32 @@ class Watch:
         self._pairs, self._memory = Pairs(), Memory()
         self._recent: list[Exchange] = []
         self._introductions: defaultdict[int, dict[str, Exchange]] = defaultdict(dict)
-        self._judged_until = -math.inf
+        self._unjudged: list[Exchange] = []
 
     def look(self, frames: Iterable[Frame], *, is_last: bool = False) -> list[str]:
         """The faults of what came meanwhile. What waits for an answer is judged when that is there,
-        unless this is the last call."""
-        given_up = math.inf if is_last else time.monotonic() - ANSWER_S
-        self._recent += self._pairs.add(frames, given_up)
-        until = math.inf if is_last else min(time.monotonic(), self._pairs.open_since)
+        unless this ``is_last``: whatever comes later rests on none of these answers."""
+        now = time.monotonic()
+        paired = self._pairs.add(frames, math.inf if is_last else now - ANSWER_S)
+        self._recent += paired
+        self._unjudged += paired
+        until = min(now, self._pairs.open_since)
         introductions = (each for told in self._introductions.values() for each in told.values())
         known = {id(each): each for each in (*introductions, *self._recent)}
         ordered = sorted(known.values(), key=lambda each: each.asked)
-        found = judge(ordered, self._words_for, self._memory, self._judged_until, until)
+        new = [each for each in self._unjudged if each.asked < until]
+        self._unjudged = [each for each in self._unjudged if each.asked >= until]
+        found = judge(ordered, self._words_for, self._memory, new, until)
         self.verdict.add(found)
-        self._judged_until = until
-        self._forget()
+        self._forget(now, math.inf if is_last else until - MAX_AGE_S - ANSWER_S)
         return found.faults
 
-    def _forget(self) -> None:
+    def _forget(self, now: float, needed_from: float) -> None:
         for each in self._recent:
             if each.answered is not None:
                 kind = each.api if each.api in INTRODUCTIONS else "the last of the others"
                 self._introductions[each.connection][kind] = each
         for connection, told in list(self._introductions.items()):
-            if max(each.asked for each in told.values()) < self._judged_until - IDLE_S:
+            if max(each.asked for each in told.values()) < now - IDLE_S:
                 del self._introductions[connection]
-        needed_from = self._judged_until - MAX_AGE_S - ANSWER_S
         self._recent = [each for each in self._recent if each.asked >= needed_from]
