@@ -107,11 +107,11 @@ class GroupRow:
     def without_commit_count(self) -> int | None:
         return None if self.without_commit is None else len(self.without_commit)
 
-    remembered: bool = field(
+    remembered: bool | None = field(
         default=True,
         metadata=said(
             FLAG,
-            "whether it is remembered as a reader",
+            "whether it is remembered as a reader; null: what is remembered can't be read",
             documents=READING,
             columns={COMMAND: "REMEMBERED"},
         ),
@@ -210,7 +210,7 @@ def group_of(
         reads=reads or None,
         bound=tuple(row for row in report.plan.rows if row.binding_group == group_id),
         on=tuple(sorted(_on_topics(report, group_id, reads or {}), key=_keeps_most_first)),
-        remembered=bool(reads),
+        remembered=None if reads is None else bool(reads),
     )
 
 

@@ -111,10 +111,15 @@ def test_explain_says_the_same_of_a_topic_and_more_on_top(tmp_path: Path) -> Non
     assert of_daemon == {name: of_command[name] for name in of_daemon}
 
 
-def test_a_group_that_is_not_remembered_reads_what_nobody_knows(visitor: Visitor) -> None:
-    document = visitor.get("/api/groups/billing/eu%20%231").json()
-    assert document["remembered"] is False
-    assert (document["topics"], document["without_commit"]) == (None, None)
+def test_what_a_group_reads_that_is_not_remembered_nobody_knows(
+    visitor: Visitor, tmp_path: Path
+) -> None:
+    """Without a memory it is not known either whether the group is in it."""
+    for is_remembered in (None, False):
+        document = visitor.get("/api/groups/billing/eu%20%231").json()
+        assert document["remembered"] is is_remembered
+        assert (document["topics"], document["without_commit"]) == (None, None)
+        scenes.remember(tmp_path, "orders", {"another": {0: 1}})
 
 
 def test_health_has_every_finding_of_the_page_s_head(visitor: Visitor) -> None:
