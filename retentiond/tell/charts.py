@@ -131,11 +131,11 @@ def largest_lines(
     largest = sorted(named, key=lambda name: -max(filter(None, named[name]), default=0))
     shown = {name: named[name] for name in largest[:MOST_LINES]}
     rest = [values for name, values in lines.items() if name not in shown]
-    return shown, [sum_of_known(each) for each in zip(*rest, strict=True)] if rest else None
+    return shown, [sum_of_known(column) for column in zip(*rest, strict=True)] if rest else None
 
 
 def sum_of_known(values: Iterable[float | None]) -> float | None:
-    known = [each for each in values if each is not None]
+    known = [value for value in values if value is not None]
     return sum(known) if known else None
 
 

@@ -79,7 +79,7 @@ def partitions_at(
     Raises `UsageError` for a partition that doesn't exist. Raises `KafkaUnavailable` if it may
     exist: a plan has only the first partition of a topic that can't be read.
     """
-    readings = {each.name: each for each in snapshot.topics}
+    readings = {reading.name: reading for reading in snapshot.topics}
     refuse_unknown(topic, readings)
     all_partitions = [at for at in partitions_of(snapshot) if at.topic == topic]
     wanted = tuple(at for at in all_partitions if partition in (None, at.partition))

@@ -102,20 +102,28 @@ def explained(
     """Explains a topic of the plan, or ``only`` these partitions of it."""
     snapshot = evidence.snapshot
     position, reading = next(
-        (at, each) for at, each in enumerate(snapshot.topics) if each.name == topic
+        (at, known) for at, known in enumerate(snapshot.topics) if known.name == topic
     )
-    readings = {each.partition: each for each in snapshot.partitions if each.topic == position}
-    answer = next(each for each in evidence.report.answers.topics if each.topic == topic)
+    readings = {
+        partition.partition: partition
+        for partition in snapshot.partitions
+        if partition.topic == position
+    }
+    answer = next(shown for shown in evidence.report.answers.topics if shown.topic == topic)
     answer = TopicAnswer(
         topic,
-        tuple(each for each in answer.partitions if only is None or each.row.partition in only),
+        tuple(
+            partition
+            for partition in answer.partitions
+            if only is None or partition.row.partition in only
+        ),
     )
     counting, excluded = topic_readers(snapshot, evidence.remembered, topic)
     return TopicExplanation(
         answer,
         tuple(
-            _partition_explained(evidence, each, reading, readings[each.row.partition])
-            for each in answer.partitions
+            _partition_explained(evidence, partition, reading, readings[partition.row.partition])
+            for partition in answer.partitions
         ),
         group_answers(answer, counting),
         excluded,
@@ -134,28 +142,28 @@ def _partition_explained(
     ends = (partition.last_stable_offset, partition.high_watermark)
     return Explanation(
         answer,
-        end=None if None in ends else min(each for each in ends if each is not None),
+        end=None if None in ends else min(end for end in ends if end is not None),
         on_disk=(*on_disk(answer, topic.config), *_under_pressure(answer, topic)),
         ages=_about_time_stamps(evidence, answer, topic),
     )
 
 
 def _pressure_on_topic(answer: TopicAnswer, topic: TopicReading) -> Iterator[str]:
-    rows = [each.row for each in answer.partitions]
-    for each in answer.partitions[0].disk.relief or ():
-        is_here = not each.sizes.keys().isdisjoint(row.topic_partition for row in rows)
+    rows = [partition.row for partition in answer.partitions]
+    for relief in answer.partitions[0].disk.relief or ():
+        is_here = not relief.sizes.keys().isdisjoint(row.topic_partition for row in rows)
         if is_here and isinstance(topic.policy, TopicPolicy):
-            yield say_pressure_on_topic(rows, topic.policy, each)
+            yield say_pressure_on_topic(rows, topic.policy, relief)
 
 
 def _under_pressure(answer: PartitionAnswer, topic: TopicReading) -> Iterator[str]:
     """A sentence for each log directory under pressure that has a replica, unless the row's own
     sentence names it."""
     segment_bytes = topic.config.segment_bytes if topic.config else None
-    for each in answer.disk.relief or ():
-        is_said = say_log_dir(each.log_dir) in answer.why
-        if answer.at in each.sizes and isinstance(topic.policy, TopicPolicy) and not is_said:
-            yield say_pressure_on(answer.row, topic.policy, segment_bytes, each)
+    for relief in answer.disk.relief or ():
+        is_said = say_log_dir(relief.log_dir) in answer.why
+        if answer.at in relief.sizes and isinstance(topic.policy, TopicPolicy) and not is_said:
+            yield say_pressure_on(answer.row, topic.policy, segment_bytes, relief)
 
 
 def _about_time_stamps(
@@ -233,9 +241,11 @@ def topic_document(explained: TopicExplanation) -> dict[str, Any]:
     return {
         **document_of(explained.answer, API),
         **_last_requests_document(explained),
-        "reasons": [_similar_document(each, explained) for each in explained.reasons],
+        "reasons": [_similar_document(similar, explained) for similar in explained.reasons],
         "groups": [group.document(EXPLAINED) for group in explained.groups],
-        "partitions": [explanation_document(explained, each) for each in explained.partitions],
+        "partitions": [
+            explanation_document(explained, partition) for partition in explained.partitions
+        ],
     }
 
 
@@ -259,8 +269,8 @@ def explanation_document(explained: TopicExplanation, of: Explanation) -> dict[s
         "timestamps": list(of.ages),
         "kept_by": [document_of(kept, PARTITION) for kept in of.answer.kept],
         "relevant_groups": [
-            _partition_group_document(each, of.row)
-            for each in sorted(explained.groups, key=lambda group: group.group_id)
+            _partition_group_document(answer, of.row)
+            for answer in sorted(explained.groups, key=lambda group: group.group_id)
         ],
         "excluded_groups": list(explained.excluded),
     }

@@ -124,7 +124,7 @@ class FirstLook:
         the topic and are in use. A configuration doesn't take every id."""
         readers = {*self.groups_of(topic)} - self.external
         groups = self.required.union(readers) - self.unrequired(topic)
-        return sorted(each for each in groups if can_name_a_reader(each))
+        return sorted(group for group in groups if can_name_a_reader(group))
 
     def unrequired(self, topic: TopicAnswer) -> set[str]:
         """The groups that read the topic and are not required: consoles, and those that may never
@@ -170,7 +170,7 @@ def why_not(topic: TopicAnswer) -> str | None:
     """Why the topic is not one to begin with; None if nothing speaks against it."""
     if topic.system is not None:
         return topic.system.meaning
-    rows = [each.row for each in topic.partitions]
+    rows = [partition.row for partition in topic.partitions]
     if not any(row.groups for row in rows):
         return REASONS[Reason.NO_GROUP].not_enabled
     reasons = {row.reason for row in rows} - {Reason.EMPTY}  # which says nothing of the groups
@@ -182,7 +182,7 @@ def why_not(topic: TopicAnswer) -> str | None:
 def _why_disabled(reason: Reason, topic: TopicAnswer) -> str:
     """The reason in words. For an undeletable topic these are the plan's, which name its
     cleanup.policy or a group."""
-    rows = (each.row for each in topic.partitions)
+    rows = (partition.row for partition in topic.partitions)
     details = {row.detail for row in rows if row.reason is Reason.NOT_DELETABLE}
     sentences = sorted(detail for detail in details if detail)
     is_said = reason is Reason.NOT_DELETABLE and sentences

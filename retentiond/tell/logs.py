@@ -126,9 +126,9 @@ def _shortened(value: Any, characters: int) -> Any:
     if isinstance(value, list | tuple):
         # One more than a few: `few` has shortened it before, and says how many more there are.
         told = value if len(value) <= MOST_TOLD + 1 else few(value)
-        return [_shortened(each, characters) for each in told]
+        return [_shortened(item, characters) for item in told]
     if isinstance(value, Mapping):
-        return {key: _shortened(each, characters) for key, each in value.items()}
+        return {key: _shortened(item, characters) for key, item in value.items()}
     return value
 
 

@@ -100,14 +100,14 @@ class CycleReport:
         """The topics that their policy has on trial; none in a dry run of the whole daemon."""
         if self.plan.dry_run:
             return ()
-        return tuple(each for each in self.answers.topics if each.dry_run)
+        return tuple(topic for topic in self.answers.topics if topic.dry_run)
 
     @cached_property
     def planned(self) -> ClusterAnswer:
         """The figures of what this daemon is to delete: those of all topics but the trials."""
         if not self.trials:
             return self.answers
-        topics = tuple(each for each in self.answers.topics if not each.dry_run)
+        topics = tuple(topic for topic in self.answers.topics if not topic.dry_run)
         return replace(self.answers, topics=topics)
 
     def _answer(self, row: PlanRow) -> PartitionAnswer:
@@ -121,13 +121,13 @@ class CycleReport:
     @property
     def problems(self) -> tuple[str, ...]:
         """Sentences that say why the evidence about groups was not complete."""
-        return tuple(with_address(each, self.tool_options) for each in self.plan.problems)
+        return tuple(with_address(problem, self.tool_options) for problem in self.plan.problems)
 
     @property
     def failed(self) -> tuple[DeletionOutcome, ...]:
         """Deletions that failed or whose outcome is unknown."""
         unclear = (Outcome.FAILED, Outcome.UNKNOWN)
-        return tuple(each for each in self.outcomes.values() if each.outcome in unclear)
+        return tuple(outcome for outcome in self.outcomes.values() if outcome.outcome in unclear)
 
     @property
     def result(self) -> str:
@@ -159,7 +159,9 @@ class CycleReport:
 
     @property
     def records_deleted(self) -> int:
-        return sum(each.records for each in self.answers.partitions if each.is_deleted_by_us)
+        return sum(
+            partition.records for partition in self.answers.partitions if partition.is_deleted_by_us
+        )
 
 
 def group_states(snapshot: Snapshot) -> dict[str, GroupState]:
@@ -195,8 +197,9 @@ def document(report: CycleReport, *, with_outcomes: bool) -> dict[str, Any]:
         **_disk_document(report.disk),
         "topics": [document_of(topic, PLAN) for topic in report.answers.topics],
         "partitions": [
-            partition_document(each) | (outcome_document(each.outcome) if with_outcomes else {})
-            for each in report.answers.partitions
+            partition_document(partition)
+            | (outcome_document(partition.outcome) if with_outcomes else {})
+            for partition in report.answers.partitions
         ],
     }
 
@@ -205,14 +208,14 @@ def figures(report: CycleReport) -> dict[str, Any]:
     """The key-values of the cycle's log line. Each list in it is a few and how many more."""
     rows, disk = report.plan.rows, report.disk
     verdicts = Counter(row.verdict for row in rows)
-    outcomes = Counter(each.outcome for each in report.outcomes.values())
+    outcomes = Counter(outcome.outcome for outcome in report.outcomes.values())
     worth_telling = {
         "trial_topics": len(report.trials),
         "problems": few(report.problems),
         "unnamed_readers": few(report.unnamed_readers),
         "undone": few(report.undone),
         "paused": report.plan.paused,
-        "stuck": few([f"{each.at}: {each.sentence}" for each in disk.stuck]),
+        "stuck": few([f"{stuck.at}: {stuck.sentence}" for stuck in disk.stuck]),
         "under_pressure": few([*map(say_relief, disk.relief or ())]),
         "disk_problems": few(disk.problems),
         "lag_problem": report.lag.problem,
@@ -244,11 +247,11 @@ def partition_document(answer: PartitionAnswer) -> dict[str, Any]:
 def _disk_document(disk: DiskReport) -> dict[str, Any]:
     return {
         "stuck_retention": [
-            {**each.at._asdict(), "cause": each.cause.value, "detail": each.sentence}
-            for each in disk.stuck
+            {**stuck.at._asdict(), "cause": stuck.cause.value, "detail": stuck.sentence}
+            for stuck in disk.stuck
         ],
-        "orphans": [each._asdict() for each in disk.orphans if each.partitions],
-        "under_pressure": [_relief_document(each) for each in disk.relief or ()],
+        "orphans": [orphan._asdict() for orphan in disk.orphans if orphan.partitions],
+        "under_pressure": [_relief_document(relief) for relief in disk.relief or ()],
         "disk_problems": list(disk.problems),
     }
 

@@ -157,7 +157,7 @@ def policy_file(look: FirstLook, owner: str, cluster_id: str, written_at: str) -
 
 def _retention(ms: int) -> dict[str, str | int]:
     coarsest_first = reversed(RETENTION_UNITS_MS.items())
-    unit, unit_ms = next(each for each in coarsest_first if ms % each[1] == 0)
+    unit, unit_ms = next(pair for pair in coarsest_first if ms % pair[1] == 0)
     return {"unit": unit, "count": ms // unit_ms}
 
 

@@ -48,17 +48,19 @@ def _table() -> list[dict[str, Any]]:
 
 SYSTEMS = [
     (
-        re.compile("|".join([*each.get("names", ()), *each.get("signs", ())])),
-        KnownSystem(each["short"], each["meaning"], each["example"]),
+        re.compile("|".join([*system.get("names", ()), *system.get("signs", ())])),
+        KnownSystem(system["short"], system["meaning"], system["example"]),
     )
-    for each in _table()
+    for system in _table()
 ]
 """Patterns for whole names. The first one that matches counts."""
 
 
 def signs_of(short: str) -> re.Pattern[str]:
     """The names of topics which show that the system reads topics of the cluster."""
-    return re.compile("|".join(next(each["signs"] for each in _table() if each["short"] == short)))
+    return re.compile(
+        "|".join(next(system["signs"] for system in _table() if system["short"] == short))
+    )
 
 
 def system_of(topic: str) -> KnownSystem | None:
@@ -163,9 +165,9 @@ def unlimited_topics(topics: Iterable[TopicReading]) -> frozenset[str]:
     """The topics whose ``retention.ms`` is unlimited, or at least ten years. An unknown one counts
     as unlimited."""
     return frozenset(
-        each.name
-        for each in topics
-        if each.forced_retention_ms is None or each.forced_retention_ms >= UNLIMITED_MS
+        topic.name
+        for topic in topics
+        if topic.forced_retention_ms is None or topic.forced_retention_ms >= UNLIMITED_MS
     )
 
 
@@ -188,7 +190,9 @@ def _signs_of_systems(topics: Iterable[str], groups: Sequence[GroupReading]) -> 
             f"group {say_name(mirror_workers[0])} is MirrorMaker 2's, which reads topics without "
             "committing"
         )
-    workers = [each for each in groups if each.is_connect and each.group_id not in mirror_workers]
+    workers = [
+        group for group in groups if group.is_connect and group.group_id not in mirror_workers
+    ]
     if connects := next(filter(CONNECT.fullmatch, topics), None):
         yield f"topic {connects} is Kafka Connect's, {CONNECTORS_MAY_READ}"
     elif workers:

@@ -175,7 +175,7 @@ def application(
 
     def readyz(_request: Request) -> Response:
         why = status.unready()
-        held = (f"the topics of a fence are held: {each.problem}" for each in status.unreadable)
+        held = (f"the topics of a fence are held: {file.problem}" for file in status.unreadable)
         first, refused = why or status.ready(), status.of_configuration()
         text = "; ".join(filter(None, [first, *refused, *held, status.history_problem()]))
         return PlainTextResponse(f"{printable(text)}\n", status_code=503 if why else 200)

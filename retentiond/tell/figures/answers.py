@@ -134,21 +134,21 @@ class SimilarPartitions:
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        return tuple(each.row.partition for each in self.partitions)
+        return tuple(partition.row.partition for partition in self.partitions)
 
     @property
     def records(self) -> int:
-        return sum(each.records for each in self.partitions)
+        return sum(partition.records for partition in self.partitions)
 
     @property
     def deleted(self) -> int:
         """How many of the partitions are deleted from."""
-        return sum(each.is_deleted for each in self.partitions)
+        return sum(partition.is_deleted for partition in self.partitions)
 
     @property
     def binding_groups(self) -> tuple[str, ...]:
         """The groups that bind any of the partitions, sorted by name."""
-        groups = {each.row.binding_group for each in self.partitions}
+        groups = {partition.row.binding_group for partition in self.partitions}
         return tuple(sorted(group for group in groups if group is not None))
 
 
@@ -192,11 +192,11 @@ class TopicAnswer:
 
     @figure(COUNTS, "how many partitions have each verdict")
     def verdicts(self) -> Counter[Verdict]:
-        return Counter(each.row.verdict for each in self.partitions)
+        return Counter(partition.row.verdict for partition in self.partitions)
 
     @figure(GROUPS, "how many groups count on the topic", name="groups", documents=(FIRST_LOOK,))
     def group_count(self) -> int:
-        return max(each.row.groups for each in self.partitions)
+        return max(partition.row.groups for partition in self.partitions)
 
     size_bytes = OF_PARTITIONS.total(
         BYTES,
@@ -257,7 +257,7 @@ class TopicAnswer:
         metric="retentiond_reclaimable_records",
     )
     def reclaimable_records(self) -> int:
-        return sum(each.records for each in self.partitions if not each.is_deleted)
+        return sum(partition.records for partition in self.partitions if not partition.is_deleted)
 
     @figure(
         RECORDS,
@@ -283,7 +283,7 @@ class TopicAnswer:
         documents=(API, FIRST_LOOK),
     )
     def unreadable(self) -> int:
-        return sum(each.log_records is None for each in self.partitions)
+        return sum(partition.log_records is None for partition in self.partitions)
 
     @figure(
         TEXT,
@@ -300,7 +300,7 @@ class TopicAnswer:
         documents=(API, FIRST_LOOK),
     )
     def kept(self) -> tuple[KeptRecords, ...]:
-        parts = (kept for each in self.partitions for kept in each.kept)
+        parts = (kept for partition in self.partitions for kept in partition.kept)
         return tuple(sorted(summed_by_keeper(parts), key=most_records_first))
 
     @property
@@ -314,19 +314,19 @@ class TopicAnswer:
     def alike(self, key: Callable[[PlanRow], Hashable]) -> tuple[SimilarPartitions, ...]:
         """The partitions, grouped by a key of their rows, the largest group first."""
         by_key: defaultdict[Hashable, list[PartitionAnswer]] = defaultdict(list)
-        for each in self.partitions:
-            by_key[key(each.row)].append(each)
+        for partition in self.partitions:
+            by_key[key(partition.row)].append(partition)
         alike = [SimilarPartitions(tuple(partitions)) for partitions in by_key.values()]
 
-        def order(each: SimilarPartitions) -> tuple[int, str, str]:
-            return -len(each.partitions), each.first.reason, each.first.binding_group or ""
+        def order(similar: SimilarPartitions) -> tuple[int, str, str]:
+            return -len(similar.partitions), similar.first.reason, similar.first.binding_group or ""
 
         return tuple(sorted(alike, key=order))
 
 
 def say_trials(topics: Sequence[TopicAnswer]) -> str:
-    records = sum(each.records for each in topics)
-    names = say_names([each.topic for each in topics], MOST_TOPICS)
+    records = sum(topic.records for topic in topics)
+    names = say_names([topic.topic for topic in topics], MOST_TOPICS)
     return (
         f"On trial (dry_run): {names}. {say_many(records, 'record')} could be deleted there, "
         "but nothing is deleted from these topics."
@@ -348,11 +348,11 @@ def caveats(topics: Iterable[TopicAnswer]) -> Iterator[Caveat]:
     every group counts."""
     compacted: list[str] = []
     by_pattern: defaultdict[str, list[str]] = defaultdict(list)
-    for each in topics:
-        if each.is_compacted and each.log_records:
-            compacted.append(each.topic)
-        if (pattern := each.partitions[0].row.only_groups) is not None:
-            by_pattern[pattern].append(each.topic)
+    for topic in topics:
+        if topic.is_compacted and topic.log_records:
+            compacted.append(topic.topic)
+        if (pattern := topic.partitions[0].row.only_groups) is not None:
+            by_pattern[pattern].append(topic.topic)
     if compacted:
         yield Caveat("Compacted topics", say_compacted(compacted))
     for pattern, names in by_pattern.items():
@@ -386,7 +386,7 @@ class ClusterAnswer:
 
     @cached_property
     def partitions(self) -> tuple[PartitionAnswer, ...]:
-        return tuple(each for topic in self.topics for each in topic.partitions)
+        return tuple(partition for topic in self.topics for partition in topic.partitions)
 
     @cached_property
     def by_frees(self) -> tuple[TopicAnswer, ...]:
@@ -395,19 +395,19 @@ class ClusterAnswer:
         return tuple(
             sorted(
                 self.topics,
-                key=lambda each: (
-                    -(each.predicted_of_size or 0),
-                    -each.records,
-                    -(each.size_bytes or 0),
-                    -each.log_records,
-                    each.topic,
+                key=lambda topic: (
+                    -(topic.predicted_of_size or 0),
+                    -topic.records,
+                    -(topic.size_bytes or 0),
+                    -topic.log_records,
+                    topic.topic,
                 ),
             )
         )
 
     @cached_property
     def owners(self) -> tuple[str, ...]:
-        return tuple(sorted({each.owner for each in self.topics if each.owner is not None}))
+        return tuple(sorted({topic.owner for topic in self.topics if topic.owner is not None}))
 
     @cached_property
     def by_size(self) -> tuple[TopicAnswer, ...]:
@@ -415,7 +415,7 @@ class ClusterAnswer:
         return tuple(
             sorted(
                 self.topics,
-                key=lambda each: (-(each.size_bytes or 0), -each.log_records, each.topic),
+                key=lambda topic: (-(topic.size_bytes or 0), -topic.log_records, topic.topic),
             )
         )
 
@@ -465,7 +465,7 @@ class ClusterAnswer:
 def cluster_answer(partitions: Iterable[PartitionAnswer], disk: DiskReport) -> ClusterAnswer:
     """The answers for a whole plan. ``partitions``: in the plan's order."""
     by_topic: defaultdict[str, list[PartitionAnswer]] = defaultdict(list)
-    for each in partitions:
-        by_topic[each.row.topic].append(each)
+    for partition in partitions:
+        by_topic[partition.row.topic].append(partition)
     topics = (TopicAnswer(topic, tuple(of_topic)) for topic, of_topic in by_topic.items())
     return ClusterAnswer(tuple(topics), disk.log_bytes)

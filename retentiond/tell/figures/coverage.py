@@ -44,8 +44,8 @@ class CoverageReader:
 
 
 def _coverage(config: Config, topics: frozenset[str]) -> Coverage:
-    enabled = [each for each in config.entries if each.policy.enabled]
-    without_topic = {each.policy.owner or "": 0 for each in enabled}
+    enabled = [placed for placed in config.entries if placed.policy.enabled]
+    without_topic = {placed.policy.owner or "": 0 for placed in enabled}
     for entry in enabled:
         name, is_pattern = entry.about
         if not (any(map(entry.matches, topics)) if is_pattern else name in topics):
@@ -58,7 +58,7 @@ def _coverage(config: Config, topics: frozenset[str]) -> Coverage:
         if isinstance(policy, TopicPolicy)
         for by in _weakened_by(policy)
     )
-    unmanaged = frozenset(each for each in named if not config.matches(each))
+    unmanaged = frozenset(topic for topic in named if not config.matches(topic))
     return Coverage(without_topic, unmanaged, weakened)
 
 

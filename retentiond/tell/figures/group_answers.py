@@ -107,7 +107,7 @@ class GroupAnswer:
 
     @figure(NUMBERS, "the partitions where it has no commit", documents=TOPIC)
     def without_commit(self) -> tuple[int, ...]:
-        return tuple(each for each in self.ends if each not in self.reader.committed)
+        return tuple(partition for partition in self.ends if partition not in self.reader.committed)
 
     kept_records: int = field(
         metadata=said(
@@ -157,10 +157,10 @@ class GroupAnswer:
 def group_answers(topic: TopicAnswer, readers: Iterable[TopicReader]) -> tuple[GroupAnswer, ...]:
     """The answers for a topic's groups: those that bind most partitions come first, then those that
     lag most."""
-    ends = {each.row.partition: each.row.high_watermark for each in topic.partitions}
+    ends = {partition.row.partition: partition.row.high_watermark for partition in topic.partitions}
     binds: defaultdict[str | None, list[int]] = defaultdict(list)
-    for each in topic.partitions:
-        binds[each.row.binding_group].append(each.row.partition)
+    for partition in topic.partitions:
+        binds[partition.row.binding_group].append(partition.row.partition)
     kept: defaultdict[str | None, list[KeptRecords]] = defaultdict(list)
     for part in topic.kept:
         kept[part.keeper.group].append(part)
@@ -174,7 +174,7 @@ def group_answers(topic: TopicAnswer, readers: Iterable[TopicReader]) -> tuple[G
         )
         for reader in readers
     ]
-    answers.sort(key=lambda each: (-len(each.binds), -(each.known_lag or 0), each.group_id))
+    answers.sort(key=lambda answer: (-len(answer.binds), -(answer.known_lag or 0), answer.group_id))
     return tuple(answers)
 
 

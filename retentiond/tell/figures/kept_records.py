@@ -107,7 +107,7 @@ def kept_records(row: PlanRow) -> dict[KeptBecause, int]:
     if waits:
         kept[KEPT_UNTIL_WORTHWHILE] = start - log_start
     kept[keeper] = kept.get(keeper, 0) + old_end - start
-    return {each: records for each, records in kept.items() if records > 0}
+    return {because: records for because, records in kept.items() if records > 0}
 
 
 def summed_by_keeper(parts: Iterable[KeptRecords]) -> Iterator[KeptRecords]:

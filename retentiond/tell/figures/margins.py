@@ -99,8 +99,8 @@ def lag_rows(snapshot: Snapshot, positions: CommittedPositions) -> LagRows:
     topics = topics_of(snapshot)
     limits = np.array([_retention_ms(topic) for topic in snapshot.topics], np.float64)[topics]
     readings = snapshot.partitions
-    log_starts = np.array([_or_nan(each.log_start_offset) for each in readings], np.float64)
-    ends = np.array([_or_nan(each.high_watermark) for each in readings], np.float64)
+    log_starts = np.array([_or_nan(reading.log_start_offset) for reading in readings], np.float64)
+    ends = np.array([_or_nan(reading.high_watermark) for reading in readings], np.float64)
     # A comparison with an unknown offset (NaN) is false. An empty log has nothing to read: who
     # commits "last record + 1" stands before a transaction's marker, which is no record, for ever.
     ends[~((log_starts >= 0) & (log_starts < ends) & np.isfinite(limits))] = np.nan
@@ -267,16 +267,18 @@ class LagReader:
         log_starts, ends = (
             np.array([offset or 0 for offset in offsets], np.int64)
             for offsets in (
-                [each.log_start_offset for each in snapshot.partitions],
-                [each.high_watermark for each in snapshot.partitions],
+                [partition.log_start_offset for partition in snapshot.partitions],
+                [partition.high_watermark for partition in snapshot.partitions],
             )
         )
-        topic_ids = (snapshot.topics[each.topic].topic_id for each in snapshot.partitions)
+        topic_ids = (snapshot.topics[partition.topic].topic_id for partition in snapshot.partitions)
         self._time_stamps.rearrange([*zip(topic_ids, names, strict=True)], log_starts, ends)
         lags = lag_rows(snapshot, committed)
         known = margin_bounds(lags, self._time_stamps, now_ms)
         not_asked = {  # tiered: a look-up would read remote storage, which consumers need
-            at for at, each in enumerate(snapshot.partitions) if each.local_start_offset is not None
+            at
+            for at, partition in enumerate(snapshot.partitions)
+            if partition.local_start_offset is not None
         }
         for _ in range(ROUNDS):
             asked = {

@@ -28,8 +28,12 @@ SUGGEST_ABOVE = 0.7
 
 def well_filled(disk: DiskReport) -> list[LogDirCapacity]:
     """The log directories on such disks, the fullest first."""
-    by_use = sorted(disk.space, key=lambda each: each.usable_share)
-    return [each for each in by_use if each.usable_bytes < (1 - SUGGEST_ABOVE) * each.total_bytes]
+    by_use = sorted(disk.space, key=lambda log_dir: log_dir.usable_share)
+    return [
+        log_dir
+        for log_dir in by_use
+        if log_dir.usable_bytes < (1 - SUGGEST_ABOVE) * log_dir.total_bytes
+    ]
 
 
 def suggest_pressure(disk: DiskReport) -> str | None:

@@ -40,7 +40,7 @@ class Tails:
         """Those with nothing to read. One that can't be read has records. Raises
         `KafkaUnavailable`."""
         shortest_first = sorted(set(wanted), key=lambda tail: tail.end - tail.offset)
-        self._known = {each: self._known[each] for each in shortest_first if each in self._known}
+        self._known = {tail: self._known[tail] for tail in shortest_first if tail in self._known}
         for _ in range(ROUNDS):
             asked: dict[TopicPartition, Tail] = {}
             for tail in shortest_first:

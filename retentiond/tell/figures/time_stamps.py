@@ -78,7 +78,7 @@ class TimeFacts:
         at = partitions * (MOST_TIMES_KEPT + 1) + _not_above(fact_offsets, partitions, offsets)
         is_asked = np.zeros(len(self._offsets) * (MOST_TIMES_KEPT + 1), np.bool_)
         is_asked[at] = True
-        return tuple(self._best(at, is_asked, order, each) for each in smallest)
+        return tuple(self._best(at, is_asked, order, least) for least in smallest)
 
     def _best(
         self, at: Integers, is_asked: NDArray[np.bool_], order: Integers, smallest: Integers | None
@@ -152,10 +152,12 @@ class KnownTimeStamps:
         """Sets the partitions, in this order, with their log start offsets and high watermarks.
         What is known of other partitions is forgotten."""
         self._log_starts = log_starts
-        old_rows = np.fromiter((self._numbers.get(each, -1) for each in partitions), np.int64)
+        old_rows = np.fromiter(
+            (self._numbers.get(partition, -1) for partition in partitions), np.int64
+        )
         self._not_before.rearrange(old_rows, ends - 1)
         self._before.rearrange(old_rows, ends)
-        self._numbers = {each: number for number, each in enumerate(partitions)}
+        self._numbers = {partition: number for number, partition in enumerate(partitions)}
 
     def learn(
         self, partitions: Integers, times_ms: Integers, offsets: Integers, ends: Integers

@@ -30,18 +30,18 @@ class Totals:
     deletions: Counter[tuple[str, str]] = field(default_factory=Counter)  # and outcome
 
     def add(self, report: CycleReport) -> None:
-        for each in report.answers.partitions:
-            topic = each.row.topic
-            if each.is_deleted_by_us:
-                self.records[topic] += each.records
-            if each.outcome is not None:
-                self.deletions[topic, each.outcome.outcome] += 1
+        for partition in report.answers.partitions:
+            topic = partition.row.topic
+            if partition.is_deleted_by_us:
+                self.records[topic] += partition.records
+            if partition.outcome is not None:
+                self.deletions[topic, partition.outcome.outcome] += 1
         self.bytes_freed.update(report.disk.freed_bytes)
-        topics = {each.topic for each in report.answers.topics}
+        topics = {answer.topic for answer in report.answers.topics}
         for counts in (self.records, self.bytes_freed):
             for topic in counts.keys() - topics:
                 del counts[topic]
-        for key in [each for each in self.deletions if each[0] not in topics]:
+        for key in [deletion for deletion in self.deletions if deletion[0] not in topics]:
             del self.deletions[key]
 
 
@@ -57,12 +57,12 @@ class CycleFigures:
 
     @property
     def topics(self) -> list[str]:
-        return [each.topic for each in self.report.answers.topics]
+        return [topic.topic for topic in self.report.answers.topics]
 
     @property
     def relief(self) -> dict[LogDirKey, LogDirRelief]:
         """By log directory under pressure."""
-        return {each.log_dir.key: each for each in self.report.disk.relief or ()}
+        return {relief.log_dir.key: relief for relief in self.report.disk.relief or ()}
 
 
 Figures = Callable[[CycleFigures], Samples]
@@ -118,20 +118,20 @@ def _log_dirs(figures: Iterable[tuple[LogDirKey, float]]) -> Samples:
 
 
 def _relief(figure: Callable[[LogDirRelief], int]) -> Figures:
-    return lambda cycle: _log_dirs((key, figure(each)) for key, each in cycle.relief.items())
+    return lambda cycle: _log_dirs((key, figure(relief)) for key, relief in cycle.relief.items())
 
 
 def _under_pressure(cycle: CycleFigures) -> Samples:
     disk = cycle.report.disk
-    known = [each.key for each in disk.space if disk.relief is not None]
+    known = [log_dir.key for log_dir in disk.space if disk.relief is not None]
     return _log_dirs((key, key in cycle.relief) for key in known)
 
 
 def _kept_on_log_dirs(cycle: CycleFigures) -> Samples:
     return (
         ((str(broker), log_dir, label(group)), kept)
-        for (broker, log_dir), each in cycle.relief.items()
-        for group, kept in islice(each.kept_bytes.items(), MOST_KEEPERS)
+        for (broker, log_dir), relief in cycle.relief.items()
+        for group, kept in islice(relief.kept_bytes.items(), MOST_KEEPERS)
     )
 
 
@@ -171,9 +171,9 @@ CYCLE_METRICS: tuple[Definition[CycleFigures], ...] = (
         "1 for each enabled topic that a team's policy file covers, with that file's owner.",
         ("topic", "owner"),
         lambda cycle: (
-            ((each.topic, label(each.owner)), 1)
-            for each in cycle.report.answers.topics
-            if each.owner is not None
+            ((topic.topic, label(topic.owner)), 1)
+            for topic in cycle.report.answers.topics
+            if topic.owner is not None
         ),
     ),
     Definition(
@@ -282,33 +282,41 @@ CYCLE_METRICS: tuple[Definition[CycleFigures], ...] = (
         "retentiond_stuck_retention_partitions",
         f"Partitions whose retention is stuck on a broker, by cause: {', '.join(StuckCause)}.",
         ("topic", "cause"),
-        lambda cycle: _counted((each.at.topic, each.cause) for each in cycle.report.disk.stuck),
+        lambda cycle: _counted((stuck.at.topic, stuck.cause) for stuck in cycle.report.disk.stuck),
     ),
     Definition(
         "retentiond_orphan_log_partitions",
         "Orphan partitions in a broker's log directory: the cluster's metadata do not assign them "
         "to the broker.",
         ("broker", "log_dir"),
-        lambda cycle: _log_dirs((each[:2], each.partitions) for each in cycle.report.disk.orphans),
+        lambda cycle: _log_dirs(
+            (orphan[:2], orphan.partitions) for orphan in cycle.report.disk.orphans
+        ),
     ),
     Definition(
         "retentiond_orphan_log_partition_size_bytes",
         "Bytes of the orphan partitions in a broker's log directory.",
         ("broker", "log_dir"),
-        lambda cycle: _log_dirs((each[:2], each.size_bytes) for each in cycle.report.disk.orphans),
+        lambda cycle: _log_dirs(
+            (orphan[:2], orphan.size_bytes) for orphan in cycle.report.disk.orphans
+        ),
     ),
     Definition(
         "retentiond_log_dir_total_bytes",
         "Size of the disk that a log directory lies on; absent before Kafka 3.3 (KIP-827).",
         ("broker", "log_dir"),
-        lambda cycle: _log_dirs((each.key, each.total_bytes) for each in cycle.report.disk.space),
+        lambda cycle: _log_dirs(
+            (log_dir.key, log_dir.total_bytes) for log_dir in cycle.report.disk.space
+        ),
     ),
     Definition(
         "retentiond_log_dir_usable_bytes",
         "Bytes that the broker may still write on the disk of a log directory; absent before Kafka "
         "3.3 (KIP-827).",
         ("broker", "log_dir"),
-        lambda cycle: _log_dirs((each.key, each.usable_bytes) for each in cycle.report.disk.space),
+        lambda cycle: _log_dirs(
+            (log_dir.key, log_dir.usable_bytes) for log_dir in cycle.report.disk.space
+        ),
     ),
     Definition(
         "retentiond_log_dir_under_pressure",

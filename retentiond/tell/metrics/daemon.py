@@ -144,7 +144,7 @@ DAEMON_METRICS: tuple[Definition[DaemonFigures], ...] = (
         "1 for each fenced policy file that is missing, unreadable or bad, with its owner (empty "
         "where it can't be read): the topics of its fence are held.",
         ("file", "owner"),
-        lambda daemon: [((label(each.name), label(each.owner)), 1) for each in daemon.unreadable],
+        lambda daemon: [((label(file.name), label(file.owner)), 1) for file in daemon.unreadable],
     ),
     Definition(
         "retentiond_state_dir_usable_bytes",

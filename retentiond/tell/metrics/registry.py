@@ -116,15 +116,15 @@ class Metrics(Collector):
             self._held_since.longest_by_group(now_s),
         )
         self._of_last_cycle = tuple(
-            each.family(figures)
-            for each in CYCLE_METRICS
-            if self._by_partition or "partition" not in each.labels
+            metric.family(figures)
+            for metric in CYCLE_METRICS
+            if self._by_partition or "partition" not in metric.labels
         )
 
     def collect(self) -> Iterator[Metric]:
         """The families of the last report are the same objects until the next cycle, so that their
         text is rendered once."""
-        yield from (each.family(self.daemon) for each in DAEMON_METRICS)
+        yield from (metric.family(self.daemon) for metric in DAEMON_METRICS)
         yield from self._of_last_cycle
 
 
@@ -185,4 +185,4 @@ class Exposition:
             now[id(family)] = last
         self._rendered[content_type] = now
         end = OPENMETRICS_END if content_type.startswith("application/openmetrics-text") else b""
-        return b"".join(each.text for each in now.values()) + end
+        return b"".join(rendered.text for rendered in now.values()) + end

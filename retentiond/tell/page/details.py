@@ -62,8 +62,12 @@ def groups(topic: TopicAnswer, readers: RememberedReaders) -> tuple[tuple[GroupA
 
 
 def partitions(topic: TopicAnswer, wanted: PartitionFilter) -> Paged[PartitionItem]:
-    found = [each for each in topic.partitions if wanted.verdict in (None, each.row.verdict)]
-    whole = max(each.log_records or 0 for each in topic.partitions)
+    found = [
+        partition
+        for partition in topic.partitions
+        if wanted.verdict in (None, partition.row.verdict)
+    ]
+    whole = max(partition.log_records or 0 for partition in topic.partitions)
 
     def item(answer: PartitionAnswer) -> PartitionItem:
         row = answer.row
@@ -87,4 +91,4 @@ def find_group(report: CycleReport, name: str) -> str | None:
     partition."""
     binding = (row.binding_group for row in report.plan.rows)
     known = dict.fromkeys((*report.group_states, *binding))
-    return next((each for each in known if each is not None and address(each) == name), None)
+    return next((group for group in known if group is not None and address(group) == name), None)

@@ -148,9 +148,9 @@ def _disk_findings(disk: DiskReport) -> Iterator[HealthFinding]:
         yield HealthFinding(level, "Disk pressure", say_relief(relief))
     for stuck in disk.stuck:
         yield HealthFinding(WARN, f"Retention stuck on {stuck.at}", stuck.sentence)
-    folders = sum(each.partitions for each in disk.orphans)
+    folders = sum(orphan.partitions for orphan in disk.orphans)
     if folders:
-        size = say_bytes(sum(each.size_bytes for each in disk.orphans))
+        size = say_bytes(sum(orphan.size_bytes for orphan in disk.orphans))
         count = say_many(folders, "partition folder")
         yield HealthFinding(
             WARN, "Orphans", f"{count} ({size}) that the cluster doesn't assign to their broker"
@@ -297,13 +297,15 @@ def overview(report: CycleReport, wanted: TopicFilter) -> Overview:
 
 
 def log_dir_items(disk: DiskReport) -> Sequence[LogDirItem]:
-    pressed = {each.log_dir.key for each in disk.relief or ()}
+    pressed = {relief.log_dir.key for relief in disk.relief or ()}
     fullest = sorted(disk.space, key=lambda log_dir: log_dir.usable_share)
     return [LogDirItem(log_dir, log_dir.key in pressed) for log_dir in fullest]
 
 
 def topic_item(report: CycleReport, topic: TopicAnswer) -> TopicItem:
-    outcomes = Counter(each.outcome.outcome for each in topic.partitions if each.outcome)
+    outcomes = Counter(
+        partition.outcome.outcome for partition in topic.partitions if partition.outcome
+    )
     return TopicItem(
         topic, freed_by(report, topic.partitions), outcomes, bar(records_by_kind(topic), BAR)
     )
@@ -313,13 +315,13 @@ def freed_by(report: CycleReport, partitions: Iterable[PartitionAnswer]) -> Free
     """What the cycle deleted of these partitions, or a dry run or a trial would delete, with the
     predicted bytes."""
     deleted = [
-        each
-        for each in partitions
-        if report.plan.dry_run or each.row.dry_run or each.is_deleted_by_us
+        partition
+        for partition in partitions
+        if report.plan.dry_run or partition.row.dry_run or partition.is_deleted_by_us
     ]
     return FreedFigures(
-        sum(each.records for each in deleted),
-        total(each.predicted_bytes for each in deleted),
+        sum(partition.records for partition in deleted),
+        total(partition.predicted_bytes for partition in deleted),
     )
 
 

@@ -86,7 +86,7 @@ class RecentHistory:
 
 def span_named(word: str | None) -> TimeRange:
     """The span with this name; the first one if there is none."""
-    return next((each for each in SPANS if each.word == word), SPANS[0])
+    return next((span for span in SPANS if span.word == word), SPANS[0])
 
 
 class RecentCharts:
@@ -126,7 +126,7 @@ def _notes(keeper: HistoryKeeper, hourly: Hourly | None) -> tuple[str, ...]:
     if not keeper.config.history.enabled:
         return ("The history is off: `history.enabled` is false, so nothing new is kept.",)
     of_figures = None if hourly is None else hourly.problem
-    problems = dict.fromkeys(each for each in (keeper.problem, of_figures) if each)
+    problems = dict.fromkeys(problem for problem in (keeper.problem, of_figures) if problem)
     if problems:
         return tuple(f"{problem[0].upper()}{problem[1:]}." for problem in problems)
     if hourly is not None and hourly.is_reading:

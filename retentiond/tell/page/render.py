@@ -164,7 +164,7 @@ def asset_paths() -> dict[str, str]:
     """Addresses of the files that the page loads, relative to the site's root, by names that
     templates can use, such as `page_css`. They change with the contents."""
     versions = {
-        each.name: hashlib.sha256(each.read_bytes()).hexdigest()[:16] for each in ASSETS.iterdir()
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest()[:16] for path in ASSETS.iterdir()
     }
     return {
         name.replace(".", "_"): f"assets/{name}?v={version}" for name, version in versions.items()

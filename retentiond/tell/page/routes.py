@@ -109,7 +109,7 @@ class _Site:
         name: str = request.path_params["name"]
         report, now_ms = self.status.report, self.now()
         topics = report.answers.topics if report else ()
-        answer = next((each for each in topics if each.topic == name), None)
+        answer = next((topic for topic in topics if topic.topic == name), None)
         if report is None or answer is None:
             return self._missing("topic", name, report, now_ms)
         wanted = details.PartitionFilter(_asked_verdict(request), request.query_params.get("page"))
