@@ -123,9 +123,9 @@ def audit(  # noqa: PLR0917 - typer hands each option over by its name
         printed.refuse_export(export)
     wanted = DeletionFilter(topic, partition, *_span(since, until), outcome)
     if actions:
-        done = (each for each in actions_in(folder) if wanted.has_time(each.at_ms))
+        done = (action for action in actions_in(folder) if wanted.has_time(action.at_ms))
         if output is AuditOutput.JSON:
-            print_json_list(told(asdict(each)) for each in done)
+            print_json_list(told(asdict(action)) for action in done)
         else:
             printed.show_actions(done)
         return

@@ -130,8 +130,8 @@ def check(  # noqa: PLR0917 - typer hands each option over by its name
     if against is None:
         if output is DifferenceOutput.JSON:
             entries = [
-                {"entry": each.about[0], "owner": each.policy.owner, "meaning": _meaning(each)}
-                for each in loaded.entries
+                {"entry": entry.about[0], "owner": entry.policy.owner, "meaning": _meaning(entry)}
+                for entry in loaded.entries
             ]
             print_json({"entries": entries, "warnings": warnings})
         else:
@@ -143,7 +143,7 @@ def check(  # noqa: PLR0917 - typer hands each option over by its name
     _warn_of_unreadable(against, old)
     found = differences(old, loaded)
     if output is DifferenceOutput.JSON:
-        print_json({"changes": [asdict(each) for each in found], "warnings": warnings})
+        print_json({"changes": [asdict(change) for change in found], "warnings": warnings})
     else:
         _show(found, output)
     if exit_code and found:
@@ -164,8 +164,8 @@ def _without_errors(path: Path, *, secrets: bool) -> Config:
 def _last_of(errors: Sequence[ConfigError]) -> ConfigError:
     """The last one, to be raised. It tells of all others."""
     *others, last = errors
-    for each in others:
-        print(f"retentiond: {printable(str(each))}", file=sys.stderr)
+    for error in others:
+        print(f"retentiond: {printable(str(error))}", file=sys.stderr)
     return last
 
 
@@ -182,10 +182,10 @@ def _warnings(config: Config) -> tuple[str, ...]:
 
 
 def _warn_of_unreadable(path: Path, config: Config) -> None:
-    for each in config.unreadable:
+    for file in config.unreadable:
         print(
-            f"retentiond: warning: in {printable(str(path))} the fence of {each.name} holds all "
-            f"of its topics: {printable(each.problem)}",
+            f"retentiond: warning: in {printable(str(path))} the fence of {file.name} holds all "
+            f"of its topics: {printable(file.problem)}",
             file=sys.stderr,
         )
 
@@ -196,7 +196,7 @@ def _say_what_it_means(path: Path, config: Config, no_secrets: bool, verbose: bo
     for line in chain(_meanings(path, config, is_brief), _about_pressure(config)):
         printer.say(printable(line))
     mode = "deletes nothing (dry_run)" if config.dry_run else "DELETES RECORDS"
-    enabled = [each.policy for each in config.entries if each.policy.enabled]
+    enabled = [entry.policy for entry in config.entries if entry.policy.enabled]
     if not config.dry_run and enabled and not any(policy.deletes for policy in enabled):
         mode = "deletes nothing (every enabled entry is on trial)"
     every = f"{config.schedule.interval_ms / 1000:g} s"
@@ -215,9 +215,9 @@ def _about_pressure(config: Config) -> Iterator[str]:
 
     rules = config.disk_pressure
     heeding = [
-        each.topics
-        for each in config.entries
-        if each.policy.enabled and each.policy.pressure_retention_ms is not None
+        entry.topics
+        for entry in config.entries
+        if entry.policy.enabled and entry.policy.pressure_retention_ms is not None
     ]
     if rules is not None:
         yield (
@@ -274,12 +274,14 @@ def _meanings_of(entries: Sequence[PolicyEntry]) -> Iterator[str]:
 
 
 COLUMNS: tuple[Column[Difference], ...] = (
-    Column("ENTRY", NAME, lambda each: each.entry or "(the file)"),
-    Column("OWNER", TEXT, lambda each: each.owner or "", spare=True),
-    Column("SETTING", WORD, lambda each: each.setting),
-    Column("BEFORE", TEXT, lambda each: _value(each.before), least=LEAST_VALUE_WIDTH),
-    Column("AFTER", TEXT, lambda each: _value(each.after), least=LEAST_VALUE_WIDTH),
-    Column("DELETION", WORD, lambda each: {"none": "as before"}.get(each.effect, each.effect)),
+    Column("ENTRY", NAME, lambda change: change.entry or "(the file)"),
+    Column("OWNER", TEXT, lambda change: change.owner or "", spare=True),
+    Column("SETTING", WORD, lambda change: change.setting),
+    Column("BEFORE", TEXT, lambda change: _value(change.before), least=LEAST_VALUE_WIDTH),
+    Column("AFTER", TEXT, lambda change: _value(change.after), least=LEAST_VALUE_WIDTH),
+    Column(
+        "DELETION", WORD, lambda change: {"none": "as before"}.get(change.effect, change.effect)
+    ),
 )
 
 
@@ -288,7 +290,7 @@ def _show(found: Sequence[Difference], output: DifferenceOutput) -> None:
     if not found:
         printer.say("Nothing changes.")
     elif output is DifferenceOutput.MARKDOWN:
-        rows = ([column.of(each) for column in COLUMNS] for each in found)
+        rows = ([column.of(change) for column in COLUMNS] for change in found)
         for line in ([column.heading for column in COLUMNS], ["---"] * len(COLUMNS), *rows):
             printer.say(f"| {' | '.join(map(_literal, line))} |")
     else:

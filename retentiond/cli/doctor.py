@@ -80,9 +80,9 @@ def _show(examination: Examination) -> None:
     if printer.console.is_terminal:
         printer.console.print(_table(examination.findings))
     else:
-        for each in examination.findings:
-            remedy = f". Remedy: {each.remedy}" if each.remedy else ""
-            found = f"{each.level:<8} {each.subject}: {each.sentence}{remedy}"
+        for finding in examination.findings:
+            remedy = f". Remedy: {finding.remedy}" if finding.remedy else ""
+            found = f"{finding.level:<8} {finding.subject}: {finding.sentence}{remedy}"
             printer.say(printable(found))
     printer.say(_summary(examination))
 
@@ -94,12 +94,14 @@ def _table(findings: tuple[Finding, ...]) -> Table:
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold", max_width=22)
     table.add_column(overflow="fold")
-    for each in findings:
-        found = Text(printable(each.sentence))
-        if each.remedy is not None:
-            found.append(f"\n→ {printable(each.remedy)}", style="bold")
+    for finding in findings:
+        found = Text(printable(finding.sentence))
+        if finding.remedy is not None:
+            found.append(f"\n→ {printable(finding.remedy)}", style="bold")
         table.add_row(
-            Text(each.level.value, STYLES[each.level.value]), printable(each.subject), found
+            Text(finding.level.value, STYLES[finding.level.value]),
+            printable(finding.subject),
+            found,
         )
     return table
 

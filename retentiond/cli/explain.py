@@ -122,4 +122,4 @@ def _explained(
         report, snapshot, remembered = plan_cycle(engine.context, config, stored)
         partitions = partitions_at(snapshot, topic, partition)
         found = evidence(kafka, report, snapshot, remembered, partitions)
-    return report, explained(found, topic, [each.partition for each in partitions])
+    return report, explained(found, topic, [row.partition for row in partitions])

@@ -206,11 +206,11 @@ def _look(
         unseen,
         _readers(snapshot),
         idle=idle,
-        external=frozenset(each.name for each in snapshot.groups if each.is_external),
+        external=frozenset(group.name for group in snapshot.groups if group.is_external),
         forced_retention_ms={
-            each.name: each.forced_retention_ms
-            for each in snapshot.topics
-            if each.forced_retention_ms is not None
+            topic.name: topic.forced_retention_ms
+            for topic in snapshot.topics
+            if topic.forced_retention_ms is not None
         },
     )
     if beside is None:
@@ -245,9 +245,9 @@ def _idle_groups(snapshot: Snapshot, kafka: Kafka) -> frozenset[str]:
     earlier cycle saw that, or if it has read a record of the last day."""
     names = partitions_of(snapshot)
     logs = {
-        at: LogRange(each.log_start_offset, each.high_watermark)
-        for at, each in zip(names, snapshot.partitions, strict=True)
-        if each.log_start_offset is not None and each.high_watermark is not None
+        at: LogRange(partition.log_start_offset, partition.high_watermark)
+        for at, partition in zip(names, snapshot.partitions, strict=True)
+        if partition.log_start_offset is not None and partition.high_watermark is not None
     }
     found = retention_offsets(kafka, dict.fromkeys(logs, DAY_MS), snapshot.taken_at_ms, logs)
     first_of_day = np.array(

@@ -107,9 +107,9 @@ def forget_vanished(
         for reader, on in by_reader(remembered).items()
         if matches(reader.group_id) and _is_of(kind, reader)
     }
-    present = sorted({each.group_id for each, on in meant.items() if _absent_ms(on) is None})
+    present = sorted({name.group_id for name, on in meant.items() if _absent_ms(on) is None})
     chosen = {
-        reader: sorted(each for each in on if topic in (None, each))
+        reader: sorted(name for name in on if topic in (None, name))
         for reader, on in sorted(meant.items())
         if (absent_ms := _absent_ms(on)) is not None and absent_ms >= least_ms
     }
@@ -134,7 +134,7 @@ def forget_vanished(
     confirm(f"Forget {say_many(len(chosen), 'vanished group')}{where}?", yes)
     with closing(GroupMemory.open(state_dir, shared=True)) as memory:
         # before it is done: what frees records never goes unrecorded
-        record_action(state_dir, *(_forgetting(*each) for each in chosen.items()))
+        record_action(state_dir, *(_forgetting(*named) for named in chosen.items()))
         with _withdrawn_unless_done(state_dir, chosen):
             forgotten = memory.forget_vanished(chosen, least_ms)
         back = {reader: on for reader, on in chosen.items() if reader not in forgotten}
@@ -142,7 +142,7 @@ def forget_vanished(
     verb = "is" if len(forgotten) == 1 else "are"
     printer.say(f"{say_many(len(forgotten), 'group')} {verb} forgotten{where}.")
     if back:
-        names = sorted({each.group_id for each in back})
+        names = sorted({name.group_id for name in back})
         printer.say(f"Seen again meanwhile, and so not forgotten: {say_names(names, 5)}.")
 
 
@@ -169,7 +169,7 @@ def _forgetting(reader: ReaderName, topics: Sequence[str], action: str = "forget
 def _withdraw(state_dir: Path, readers: Mapping[ReaderName, Sequence[str]]) -> None:
     """Records that these were not forgotten after all."""
     if readers:
-        actions = (_forgetting(*each, "forget-withdrawn") for each in readers.items())
+        actions = (_forgetting(*reader, "forget-withdrawn") for reader in readers.items())
         record_action(state_dir, *actions)
 
 
@@ -187,8 +187,8 @@ def _withdrawn_unless_done(
         with suppress(StateError):  # the first error says what is wrong
             still = {(at.reader, at.topic) for at in recall(state_dir).commits}
             left = {
-                each: [on for on in topics if (each, on) in still]
-                for each, topics in readers.items()
+                reader: [on for on in topics if (reader, on) in still]
+                for reader, topics in readers.items()
             }
             _withdraw(state_dir, {reader: topics for reader, topics in left.items() if topics})
         raise
@@ -209,8 +209,10 @@ def _named(
         for at in remembered.commits
         if topic in (None, at.topic) and _is_of(kind, at.reader)
     }
-    found = {each for each in here if each.group_id == group} or {
-        each for each in here if namesake_id(each.group_id, is_external=each.is_external) == group
+    found = {reader for reader in here if reader.group_id == group} or {
+        reader
+        for reader in here
+        if namesake_id(reader.group_id, is_external=reader.is_external) == group
     }
     where = _where(topic)
     if not found:

@@ -208,7 +208,7 @@ def matching(
             ) from error
 
     every = [compiled(pattern) for pattern in patterns or ()]
-    return lambda name: not every or any(each.fullmatch(name) for each in every)
+    return lambda name: not every or any(pattern.fullmatch(name) for pattern in every)
 
 
 def confirm(question: str, yes: bool) -> None:

@@ -195,8 +195,8 @@ def document(look: Scan) -> dict[str, Any]:
         ],
         "orphans": [*map(_document, look.orphans)],
         "left_alone": [
-            {"log_dir": str(each.log_dir), "folder": each.name, "why": each.why}
-            for each in look.unclear
+            {"log_dir": str(folder.log_dir), "folder": folder.name, "why": folder.why}
+            for folder in look.unclear
         ],
     }
 

@@ -36,20 +36,20 @@ def _outcome(deletion: DeletionRecord) -> str:
 
 
 COLUMNS: tuple[Column[DeletionRecord], ...] = (
-    Column("REQUESTED", WORD, lambda each: rfc3339(each.requested_at_ms)),
-    Column("TOPIC-PARTITION", NAME, lambda each: str(each.row.topic_partition)),
-    Column("FROM", FIGURE, lambda each: str(each.row.log_start_offset), spare=True),
-    Column("CUTOFF", FIGURE, lambda each: str(each.row.cutoff), spare=True),
-    Column("RECORDS", FIGURE, lambda each: str(each.row.records)),
+    Column("REQUESTED", WORD, lambda deletion: rfc3339(deletion.requested_at_ms)),
+    Column("TOPIC-PARTITION", NAME, lambda deletion: str(deletion.row.topic_partition)),
+    Column("FROM", FIGURE, lambda deletion: str(deletion.row.log_start_offset), spare=True),
+    Column("CUTOFF", FIGURE, lambda deletion: str(deletion.row.cutoff), spare=True),
+    Column("RECORDS", FIGURE, lambda deletion: str(deletion.row.records)),
     Column("OUTCOME", WORD, _outcome),
-    Column("BOUND BY", NAME, lambda each: say_any(each.row.binding_group)),
+    Column("BOUND BY", NAME, lambda deletion: say_any(deletion.row.binding_group)),
 )
 
 EVIDENCE_COLUMNS: tuple[Column[tuple[DeletionRecord, GroupEvidence]], ...] = (
-    Column("REQUESTED", WORD, lambda each: rfc3339(each[0].requested_at_ms)),
-    Column("TOPIC-PARTITION", NAME, lambda each: str(each[0].row.topic_partition)),
-    Column("GROUP", NAME, lambda each: say_name(each[1].group_id)),
-    Column("COMMITTED", FIGURE, lambda each: str(each[1].committed_offset)),
+    Column("REQUESTED", WORD, lambda pair: rfc3339(pair[0].requested_at_ms)),
+    Column("TOPIC-PARTITION", NAME, lambda pair: str(pair[0].row.topic_partition)),
+    Column("GROUP", NAME, lambda pair: say_name(pair[1].group_id)),
+    Column("COMMITTED", FIGURE, lambda pair: str(pair[1].committed_offset)),
 )
 
 ACTION_COLUMNS: tuple[Column[Action], ...] = (
@@ -73,22 +73,22 @@ def show_table(deletions: Iterable[DeletionRecord], *, with_evidence: bool) -> N
 
     def noted() -> Iterator[DeletionRecord]:
         nonlocal count
-        for each in deletions:
+        for deletion in deletions:
             count += 1
-            if each.row.only_groups is not None:
-                only.setdefault(each.row.only_groups, {})[each.row.topic] = None
-            yield each
+            if deletion.row.only_groups is not None:
+                only.setdefault(deletion.row.only_groups, {})[deletion.row.topic] = None
+            yield deletion
 
     if with_evidence:
-        pairs = ((each, group) for each in noted() for group in each.evidence)
+        pairs = ((deletion, group) for deletion in noted() for group in deletion.evidence)
         _show_rows(printer, EVIDENCE_COLUMNS, pairs)
     else:
         _show_rows(
             printer,
             COLUMNS,
             noted(),
-            lambda each: STYLES.get(each.outcome or Outcome.UNKNOWN, ""),
-            lambda each: each.error,
+            lambda deletion: STYLES.get(deletion.outcome or Outcome.UNKNOWN, ""),
+            lambda deletion: deletion.error,
         )
     for pattern, topics in only.items():
         printer.say(say_groups_only(pattern, list(topics)))
@@ -112,10 +112,10 @@ def write_csv(deletions: Iterable[DeletionRecord], to: TextIO, *, with_evidence:
     heads = [name for name in SCHEMA.names if name != "evidence"] + of_groups
     writer = csv.DictWriter(_LineFeeds(to), heads)
     count = 0
-    for count, each in enumerate(deletions, 1):
+    for count, deletion in enumerate(deletions, 1):
         if count == 1:  # nothing is written if the log can't be read
             writer.writeheader()
-        line = document(each)
+        line = document(deletion)
         groups = line.pop("evidence").items()
         for group in groups if with_evidence else [()]:
             told = line | dict(zip(of_groups, group, strict=True))
@@ -160,21 +160,21 @@ class AuditField(NamedTuple):
 _TEXT, _FIGURE, _TIME = pa.string(), pa.int64(), pa.timestamp("ms", "UTC")
 
 BEFORE_ROW = (
-    AuditField("cycle_id", _TEXT, lambda each: each.cycle_id),
-    AuditField("cluster_id", _TEXT, lambda each: each.cluster_id),
+    AuditField("cycle_id", _TEXT, lambda deletion: deletion.cycle_id),
+    AuditField("cluster_id", _TEXT, lambda deletion: deletion.cluster_id),
 )
 
 AFTER_ROW = (
-    AuditField("freed_bytes", _FIGURE, lambda each: each.freed_bytes),
-    AuditField("evidence_at", _TIME, lambda each: each.evidence_at_ms),
-    AuditField("requested_at", _TIME, lambda each: each.requested_at_ms),
+    AuditField("freed_bytes", _FIGURE, lambda deletion: deletion.freed_bytes),
+    AuditField("evidence_at", _TIME, lambda deletion: deletion.evidence_at_ms),
+    AuditField("requested_at", _TIME, lambda deletion: deletion.requested_at_ms),
     AuditField("outcome", _TEXT, _outcome),
-    AuditField("low_watermark", _FIGURE, lambda each: each.low_watermark),
-    AuditField("error", _TEXT, lambda each: each.error),
+    AuditField("low_watermark", _FIGURE, lambda deletion: deletion.low_watermark),
+    AuditField("error", _TEXT, lambda deletion: deletion.error),
     AuditField(
         "evidence",
         pa.map_(_TEXT, _FIGURE),
-        lambda each: {group.group_id: group.committed_offset for group in each.evidence},
+        lambda deletion: {group.group_id: group.committed_offset for group in deletion.evidence},
     ),
 )
 
@@ -187,9 +187,9 @@ ARROW_TYPES = {
 
 SCHEMA = pa.schema(
     [
-        *((each.name, each.type) for each in BEFORE_ROW),
+        *((field.name, field.type) for field in BEFORE_ROW),
         *((name, ARROW_TYPES[said.type.storage]) for name, said in ROW_FIELDS if said.in_json),
-        *((each.name, each.type) for each in AFTER_ROW),
+        *((field.name, field.type) for field in AFTER_ROW),
     ]
 )
 """One row of the export for each deletion."""
@@ -205,9 +205,9 @@ def _told(deletion: DeletionRecord, time: Callable[[int], Any]) -> dict[str, Any
 
     def values(own: Iterable[AuditField]) -> dict[str, Any]:
         return {
-            each.name: time(value) if each.type == _TIME else value
-            for each in own
-            for value in (each.of(deletion),)
+            field.name: time(value) if field.type == _TIME else value
+            for field in own
+            for value in (field.of(deletion),)
         }
 
     return values(BEFORE_ROW) | row_document(deletion.row) | values(AFTER_ROW)

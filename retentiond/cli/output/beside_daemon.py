@@ -68,7 +68,7 @@ def _explain(cycle: LastCycle, about: Mapping[str, str]) -> str:
     config, report, snapshot = cycle.config, cycle.report, cycle.snapshot
     at = partitions_at(snapshot, topic, partition)
     evidence = ExplainedPlan(report, snapshot, recall_topic(config.state_dir, topic), {})
-    found = explained(evidence, topic, [each.partition for each in at])
+    found = explained(evidence, topic, [row.partition for row in at])
     text = io.StringIO()
     show(
         Printer(text, Look(int(about["width"]), about["colors"])),

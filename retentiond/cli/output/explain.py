@@ -249,7 +249,7 @@ def show_topic(printer: Printer, report: CycleReport, explained: TopicExplanatio
     _say_last_requests(printer, explained)
     printer.say(f"{topic.topic}, {say_many(len(topic.partitions), 'partition')}:")
     printer.say("")
-    printer.table(REASONS, alike, lambda each: STYLES[each.first.verdict])
+    printer.table(REASONS, alike, lambda similar: STYLES[similar.first.verdict])
     printer.say("")
     now_ms = report.plan.planned_at_ms
     columns = (
@@ -261,14 +261,16 @@ def show_topic(printer: Printer, report: CycleReport, explained: TopicExplanatio
     )
     _show_groups(printer, columns, explained.groups, lambda g: "bold" if g.binds else "")
     _say_policy(printer, report, explained)
-    for each in alike:
-        row = each.first
+    for similar in alike:
+        row = similar.first
         which = f"partition {row.partition}" if len(topic.partitions) > 1 else "Why"
         printer.say("")
-        printer.say(f"{row.verdict}: {row.reason}, {say_ranges(each.numbers)}")
-        printer.say(f"  {which}: {each.partitions[0].why}")
+        printer.say(f"{row.verdict}: {row.reason}, {say_ranges(similar.numbers)}")
+        printer.say(f"  {which}: {similar.partitions[0].why}")
         printer.say(f"  {explained.remedy(row)}")
-    for sentence in dict.fromkeys(age for each in explained.partitions for age in each.ages):
+    for sentence in dict.fromkeys(
+        age for partition in explained.partitions for age in partition.ages
+    ):
         printer.say("")
         printer.say(f"Timestamps: {sentence}")
     printer.say("")

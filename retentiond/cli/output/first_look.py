@@ -101,10 +101,10 @@ def _kept(topic: TopicAnswer, retention_ms: int, unseen: UnseenReaders) -> Itera
         yield topic.system.short
     elif topic.topic in unseen.unlimited:
         yield "unlimited retention"
-    for each in topic.kept[:MOST_CAUSES_SHOWN]:
-        is_all = each.records == topic.log_records
-        share = "" if is_all else f"{say_share(each.records, topic.log_records)} "
-        yield f"{share}{say_keeper(each.keeper, retention_ms)}"
+    for cause in topic.kept[:MOST_CAUSES_SHOWN]:
+        is_all = cause.records == topic.log_records
+        share = "" if is_all else f"{say_share(cause.records, topic.log_records)} "
+        yield f"{share}{say_keeper(cause.keeper, retention_ms)}"
     if len(topic.kept) > MOST_CAUSES_SHOWN:
         yield f"{len(topic.kept) - MOST_CAUSES_SHOWN} more"
     if topic.unreadable:

@@ -34,12 +34,14 @@ def _predicted(answer: PartitionAnswer) -> str:
 
 
 COLUMNS: tuple[Column[PartitionAnswer], ...] = (
-    Column("TOPIC-PARTITION", NAME, lambda each: str(each.at)),
-    Column("START", FIGURE, lambda each: say_figure(each.row.log_start_offset), spare=True),
-    Column("COMMITTED", FIGURE, lambda each: say_figure(each.row.min_committed_offset), spare=True),
-    Column("END", FIGURE, lambda each: say_figure(each.row.high_watermark), spare=True),
-    Column("CUTOFF", FIGURE, lambda each: say_figure(each.row.cutoff), spare=True),
-    Column("RECORDS", FIGURE, lambda each: str(each.records or "-")),
+    Column("TOPIC-PARTITION", NAME, lambda answer: str(answer.at)),
+    Column("START", FIGURE, lambda answer: say_figure(answer.row.log_start_offset), spare=True),
+    Column(
+        "COMMITTED", FIGURE, lambda answer: say_figure(answer.row.min_committed_offset), spare=True
+    ),
+    Column("END", FIGURE, lambda answer: say_figure(answer.row.high_watermark), spare=True),
+    Column("CUTOFF", FIGURE, lambda answer: say_figure(answer.row.cutoff), spare=True),
+    Column("RECORDS", FIGURE, lambda answer: str(answer.records or "-")),
     Column("BYTES", FIGURE, _predicted, spare=True),
 )
 
@@ -54,10 +56,10 @@ def show(report: CycleReport, output: Output, *, with_outcomes: bool) -> None:
     answers = report.answers
     columns = (
         *COLUMNS,
-        Column("VERDICT", WORD, lambda each: _verdict(report, each.row, with_outcomes)),
-        Column("BOUND BY", NAME, lambda each: say_any(each.row.binding_group)),
+        Column("VERDICT", WORD, lambda answer: _verdict(report, answer.row, with_outcomes)),
+        Column("BOUND BY", NAME, lambda answer: say_any(answer.row.binding_group)),
     )
-    printer.table(columns, answers.partitions, lambda each: STYLES[each.row.verdict])
+    printer.table(columns, answers.partitions, lambda answer: STYLES[answer.row.verdict])
     say_problems(printer, report)
     if with_outcomes:
         for sentence in report.undone:
@@ -104,7 +106,7 @@ def _on_disk(topic: TopicAnswer) -> str:
 def _summary(report: CycleReport, with_outcomes: bool) -> str:
     answers = report.planned
     verdicts = Counter(row.verdict for row in report.plan.rows)
-    deletions = sum(each.row.verdict is Verdict.DELETE for each in answers.partitions)
+    deletions = sum(partition.row.verdict is Verdict.DELETE for partition in answers.partitions)
     freed_bytes = answers.predicted_bytes
     freed = f" (about {say_bytes(freed_bytes)} on disk)" if freed_bytes else ""
     if with_outcomes and not report.plan.dry_run:

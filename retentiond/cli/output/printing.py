@@ -132,7 +132,7 @@ class Printer:
             self.say(f"Left out for lack of room: {', '.join(left_out)}. See --output json.")
 
     def _print_with_notes(self, table: Table, notes: Sequence[str | None]) -> None:
-        told = [f"  {each}" for each in notes if each is not None]
+        told = [f"  {note}" for note in notes if note is not None]
         if not told:
             _print_whole(self.console, table)
             return
@@ -182,8 +182,8 @@ def told(fields: Mapping[str, Any]) -> dict[str, Any]:
 def print_json_list(documents: Iterable[object]) -> None:
     """As `print_json` of a list, one element at a time."""
     before = "[\n"
-    for each in documents:
-        sys.stdout.write(before + indent(json.dumps(each, indent=2), "  "))
+    for document in documents:
+        sys.stdout.write(before + indent(json.dumps(document, indent=2), "  "))
         before = ",\n"
     sys.stdout.write("[]\n" if before == "[\n" else "\n]\n")
 
@@ -222,7 +222,7 @@ def _rendered_width(console: Console, table: Table) -> int:
 def _least_width(table: Table) -> int:
     """What its figures and words need, and the least of names and texts, with a space between."""
     needed = (
-        max(cell_len(str(each)) for each in (column.header, *column.cells))
+        max(cell_len(str(cell)) for cell in (column.header, *column.cells))
         if column.no_wrap
         else column.min_width or 1
         for column in table.columns

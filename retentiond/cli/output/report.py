@@ -36,34 +36,34 @@ from retentiond.history.ask.report_figures import (
 from retentiond.history.hourly import Values
 from retentiond.tell import charts
 
-TOPIC: Column[TopicSaving] = Column("TOPIC", NAME, lambda each: each.topic)
+TOPIC: Column[TopicSaving] = Column("TOPIC", NAME, lambda topic: topic.topic)
 OWNER: Column[TopicSaving] = Column(
-    "OWNER", NAME, lambda each: "-" if each.owner is None else say_name(each.owner)
+    "OWNER", NAME, lambda topic: "-" if topic.owner is None else say_name(topic.owner)
 )
 SAVINGS: tuple[Column[TopicSaving], ...] = (
-    Column("MEAN", FIGURE, lambda each: say_bytes_if_known(each.mean_bytes)),
-    Column("WITHOUT", FIGURE, lambda each: say_bytes_if_known(each.without_mean_bytes)),
-    Column("SAVED", FIGURE, lambda each: say_bytes_if_known(each.saved_bytes)),
+    Column("MEAN", FIGURE, lambda topic: say_bytes_if_known(topic.mean_bytes)),
+    Column("WITHOUT", FIGURE, lambda topic: say_bytes_if_known(topic.without_mean_bytes)),
+    Column("SAVED", FIGURE, lambda topic: say_bytes_if_known(topic.saved_bytes)),
     Column(
         "GIB·DAYS",
         FIGURE,
-        lambda each: "?" if each.saved_gib_days is None else say_gib_days(each.saved_gib_days),
+        lambda topic: "?" if topic.saved_gib_days is None else say_gib_days(topic.saved_gib_days),
     ),
-    Column("RECORDS DELETED", FIGURE, lambda each: say_count(each.records_deleted)),
+    Column("RECORDS DELETED", FIGURE, lambda topic: say_count(topic.records_deleted)),
 )
 
 
-def _full(each: LogDirFilling) -> str:
-    if each.full_ms is not None:
-        return _time(each.full_ms)[:16].replace("T", " ")
-    return "seen for less than an hour" if each.seen_ms < HOUR_MS else "not filling"
+def _full(log_dir: LogDirFilling) -> str:
+    if log_dir.full_ms is not None:
+        return _time(log_dir.full_ms)[:16].replace("T", " ")
+    return "seen for less than an hour" if log_dir.seen_ms < HOUR_MS else "not filling"
 
 
 LOG_DIRS: tuple[Column[LogDirFilling], ...] = (
-    Column("BROKER", FIGURE, lambda each: str(each.broker)),
-    Column("LOG DIRECTORY", NAME, lambda each: each.log_dir),
-    Column("USABLE", FIGURE, lambda each: say_bytes(each.usable_bytes)),
-    Column("TOTAL", FIGURE, lambda each: say_bytes(each.total_bytes)),
+    Column("BROKER", FIGURE, lambda log_dir: str(log_dir.broker)),
+    Column("LOG DIRECTORY", NAME, lambda log_dir: log_dir.log_dir),
+    Column("USABLE", FIGURE, lambda log_dir: say_bytes(log_dir.usable_bytes)),
+    Column("TOTAL", FIGURE, lambda log_dir: say_bytes(log_dir.total_bytes)),
     Column("FULL", WORD, _full),
 )
 
@@ -72,35 +72,36 @@ def json_text(report: Report) -> str:
     document = {
         **past_document(report.past),
         "topics": [
-            {"topic": each.topic, "owner": each.owner, **_saving(each)} for each in report.topics
+            {"topic": topic.topic, "owner": topic.owner, **_saving(topic)}
+            for topic in report.topics
         ],
         "total": _saving(report.total),
-        "keepers": [told(each._asdict()) for each in report.keepers],
+        "keepers": [told(keeper._asdict()) for keeper in report.keepers],
         "unread_topics": list(report.unread_topics),
-        "stopped_groups": [told(each._asdict()) for each in report.stopped],
+        "stopped_groups": [told(group._asdict()) for group in report.stopped],
         "log_dirs": [
             {
-                "broker": each.broker,
-                "log_dir": each.log_dir,
-                "total_bytes": each.total_bytes,
-                "usable_bytes": each.usable_bytes,
-                "full_at": None if each.full_ms is None else _time(each.full_ms),
+                "broker": log_dir.broker,
+                "log_dir": log_dir.log_dir,
+                "total_bytes": log_dir.total_bytes,
+                "usable_bytes": log_dir.usable_bytes,
+                "full_at": None if log_dir.full_ms is None else _time(log_dir.full_ms),
             }
-            for each in report.log_dirs
+            for log_dir in report.log_dirs
         ],
     }
     return json.dumps(document, indent=2) + "\n"
 
 
-def _saving(each: TopicSaving) -> dict[str, Any]:
-    saved, gib_days = each.saved_bytes, each.saved_gib_days
+def _saving(topic: TopicSaving) -> dict[str, Any]:
+    saved, gib_days = topic.saved_bytes, topic.saved_gib_days
     return {
-        "mean_bytes": each.mean_bytes,
-        "without_mean_bytes": each.without_mean_bytes,
+        "mean_bytes": topic.mean_bytes,
+        "without_mean_bytes": topic.without_mean_bytes,
         "saved_mean_bytes": saved,
         "saved_gib_days": None if gib_days is None else round(gib_days, 3),
-        "records_deleted": each.records_deleted,
-        "deletions": each.deletions,
+        "records_deleted": topic.records_deleted,
+        "deletions": topic.deletions,
     }
 
 
@@ -129,19 +130,19 @@ def table_text(report: Report) -> str:
 def sections(report: Report) -> list[tuple[str, Sequence[Column[Any]], Sequence[Any]]]:
     """The sections of table and page that have a row: a title, the columns and the values."""
     begin_ms, _ = _bounds(report)
-    has_owner = any(each.owner is not None for each in report.topics)
+    has_owner = any(topic.owner is not None for topic in report.topics)
     keepers: tuple[Column[KeepingGroup], ...] = (
-        Column("GROUP", NAME, lambda each: say_name(each.group)),
-        Column("TOPIC", NAME, lambda each: each.topic),
-        Column("KEEPS", FIGURE, lambda each: say_bytes_if_known(each.bytes)),
-        Column("RECORDS", FIGURE, lambda each: say_count(each.records)),
-        Column("SINCE", WORD, lambda each: _since(each.since_ms, begin_ms)),
+        Column("GROUP", NAME, lambda keeper: say_name(keeper.group)),
+        Column("TOPIC", NAME, lambda keeper: keeper.topic),
+        Column("KEEPS", FIGURE, lambda keeper: say_bytes_if_known(keeper.bytes)),
+        Column("RECORDS", FIGURE, lambda keeper: say_count(keeper.records)),
+        Column("SINCE", WORD, lambda keeper: _since(keeper.since_ms, begin_ms)),
     )
     stopped: tuple[Column[StoppedGroup], ...] = (
-        Column("GROUP", NAME, lambda each: say_name(each.group)),
-        Column("TOPICS", NAME, lambda each: say_names(each.topics, 3)),
-        Column("RECORDS BEHIND", FIGURE, lambda each: say_count(each.records)),
-        Column("SINCE", WORD, lambda each: _since(each.since_ms, begin_ms)),
+        Column("GROUP", NAME, lambda group: say_name(group.group)),
+        Column("TOPICS", NAME, lambda group: say_names(group.topics, 3)),
+        Column("RECORDS BEHIND", FIGURE, lambda group: say_count(group.records)),
+        Column("SINCE", WORD, lambda group: _since(group.since_ms, begin_ms)),
     )
     every: list[tuple[str, Sequence[Column[Any]], Sequence[Any]]] = [
         ("Saved, on average", (TOPIC, *([OWNER] if has_owner else []), *SAVINGS), report.topics),
@@ -149,7 +150,7 @@ def sections(report: Report) -> list[tuple[str, Sequence[Column[Any]], Sequence[
         ("Groups that no longer commit", stopped, report.stopped),
         ("Log directories", LOG_DIRS, report.log_dirs),
     ]
-    return [each for each in every if each[2]]
+    return [section for section in every if section[2]]
 
 
 def summary(report: Report) -> str:
@@ -190,18 +191,18 @@ def html(report: Report) -> str:
         _chart("Log directories, percent used", report.used_by_log_dir, "{:.0f} %".format, top=100),
     ]
     return templates.get_template("report.html").render(
-        period=[rfc3339(each) for each in _bounds(report)],
+        period=[rfc3339(at_ms) for at_ms in _bounds(report)],
         summary=summary(report),
-        charts=[each.svg(charts.REPORT_LOOK, each.title) for each in pictures if each],
+        charts=[chart.svg(charts.REPORT_LOOK, chart.title) for chart in pictures if chart],
         sections=[
             (
                 title,
-                [(each.heading, each.kind is FIGURE) for each in columns],
-                [[column.of(each) for column in columns] for each in values],
+                [(column.heading, column.kind is FIGURE) for column in columns],
+                [[column.of(row) for column in columns] for row in values],
             )
             for title, columns, values in sections(report)
         ],
-        unread=[say_name(each) for each in report.unread_topics],
+        unread=[say_name(topic) for topic in report.unread_topics],
         cluster=say_name(report.past.cluster_id),
         gaps=past_document(report.past)["gaps"],
     )

@@ -106,7 +106,7 @@ def recommend(  # noqa: PLR0917 - typer hands each option over by its name
         past: Past, session: SparkSession
     ) -> tuple[Past, tuple[Recommendation, ...], frozenset[str]]:
         enabled = asked_questions(past, is_enabled, in_force.policy_for)
-        replay = Replay(past, session, [without_retention(each) for each in enabled])
+        replay = Replay(past, session, [without_retention(question) for question in enabled])
         again = partial(Replay, past, session)
         never = frozenset[str]() if write_config is None else never_deletable(past)
         return past, recommended(replay, safety, again), never
@@ -128,15 +128,15 @@ def show(past: Past, found: Sequence[Recommendation], safety: float, output: Out
             {
                 **past_document(past),
                 "safety": safety,
-                "topics": [_document(each) for each in found],
+                "topics": [_document(advice) for advice in found],
             }
         )
         return
     printer = Printer()
-    printer.table(COLUMNS, found, lambda each: "yellow" if each.is_short else "")
-    say_kept_longer(printer, (each.simulated for each in found))
+    printer.table(COLUMNS, found, lambda advice: "yellow" if advice.is_short else "")
+    say_kept_longer(printer, (advice.simulated for advice in found))
     say_past(printer, past)
-    short = [each for each in found if each.is_short]
+    short = [advice for advice in found if advice.is_short]
     if short:
         printer.say(
             f"{say_count(len(short))} of {say_many(len(found), 'topic')} "
@@ -146,30 +146,30 @@ def show(past: Past, found: Sequence[Recommendation], safety: float, output: Out
         )
 
 
-def _document(each: Recommendation) -> dict[str, Any]:
-    because: dict[str, Any] = {"kind": each.because.why.value}
-    if each.because.at_ms is not None:
+def _document(advice: Recommendation) -> dict[str, Any]:
+    because: dict[str, Any] = {"kind": advice.because.why.value}
+    if advice.because.at_ms is not None:
         because |= {
-            "group": each.because.group,
-            "at": rfc3339(each.because.at_ms),
-            "ms": each.because.ms,
+            "group": advice.because.group,
+            "at": rfc3339(advice.because.at_ms),
+            "ms": advice.because.ms,
         }
     return {
-        "topic": each.topic,
-        "retention_ms": each.retention_ms,
-        "limited_by_retention_ms": each.limited_by_ms is not None,
+        "topic": advice.topic,
+        "retention_ms": advice.retention_ms,
+        "limited_by_retention_ms": advice.limited_by_ms is not None,
         "because": because,
-        "observed_ms": each.observed_ms,
-        "observed_enough": not each.is_short,
-        "simulated_mean_bytes": each.simulated.simulated_mean_bytes,
-        "mean_bytes": each.simulated.mean_bytes,
+        "observed_ms": advice.observed_ms,
+        "observed_enough": not advice.is_short,
+        "simulated_mean_bytes": advice.simulated.simulated_mean_bytes,
+        "mean_bytes": advice.simulated.mean_bytes,
     }
 
 
-def _because(each: Recommendation) -> str:
+def _because(advice: Recommendation) -> str:
     from retentiond.history.ask.recommend import NeedKind
 
-    because = each.because
+    because = advice.because
     said = []
     if because.why is not NeedKind.NONE_SEEN and because.at_ms is not None:
         what = "went back" if because.why is NeedKind.REWIND else "came late"
@@ -177,35 +177,37 @@ def _because(each: Recommendation) -> str:
             f"group {say_name(because.group or '')} {what} by {say_about(because.ms or 0)} at "
             f"{rfc3339(because.at_ms)}"
         )
-    if each.is_short:
-        said.append(_observed(each))
-    if each.limited_by_ms is not None:
+    if advice.is_short:
+        said.append(_observed(advice))
+    if advice.limited_by_ms is not None:
         said.append("limited by retention.ms")
     return "; ".join(said) or "nobody came back"
 
 
-def _observed(each: Recommendation) -> str:
-    return f"observed for {say_about(each.observed_ms)} only"
+def _observed(advice: Recommendation) -> str:
+    return f"observed for {say_about(advice.observed_ms)} only"
 
 
 COLUMNS: tuple[Column[Recommendation], ...] = (
-    Column("TOPIC", NAME, lambda each: each.topic),
-    Column("RETENTION", FIGURE, lambda each: say_retention(_retention_minutes(each) * MINUTE_MS)),
+    Column("TOPIC", NAME, lambda advice: advice.topic),
+    Column(
+        "RETENTION", FIGURE, lambda advice: say_retention(_retention_minutes(advice) * MINUTE_MS)
+    ),
     Column("BECAUSE", TEXT, _because),
-    Column("MEAN", FIGURE, lambda each: say_bytes_if_known(each.simulated.mean_bytes)),
+    Column("MEAN", FIGURE, lambda advice: say_bytes_if_known(advice.simulated.mean_bytes)),
     Column(
         "SIMULATED MEAN",
         FIGURE,
-        lambda each: say_bytes_if_known(each.simulated.simulated_mean_bytes),
+        lambda advice: say_bytes_if_known(advice.simulated.simulated_mean_bytes),
     ),
 )
 
 
-def _retention_minutes(each: Recommendation) -> int:
+def _retention_minutes(advice: Recommendation) -> int:
     """Rounded up, but not beyond retention.ms."""
-    if each.limited_by_ms is not None:
-        return each.limited_by_ms // MINUTE_MS
-    return -(-each.retention_ms // MINUTE_MS)
+    if advice.limited_by_ms is not None:
+        return advice.limited_by_ms // MINUTE_MS
+    return -(-advice.retention_ms // MINUTE_MS)
 
 
 CONFIG_HEAD_LINES = """\
@@ -224,15 +226,17 @@ def write(
     from retentiond.config.document import dumped
 
     entries, left_out = [], []
-    for each in found:
-        policy = config.policy_for(each.topic)
-        if each.topic in never or each.topic in INTERNAL_TOPICS:
-            left_out.append(f"# {each.topic}: left out, because nothing is ever deleted from it\n")
-        elif not _retention_minutes(each):
-            left_out.append(f"# {each.topic}: left out: its retention.ms is below a minute\n")
+    for advice in found:
+        policy = config.policy_for(advice.topic)
+        if advice.topic in never or advice.topic in INTERNAL_TOPICS:
+            left_out.append(
+                f"# {advice.topic}: left out, because nothing is ever deleted from it\n"
+            )
+        elif not _retention_minutes(advice):
+            left_out.append(f"# {advice.topic}: left out: its retention.ms is below a minute\n")
         elif isinstance(policy, TopicPolicy):
-            short = f"# {_observed(each)}\n" if each.is_short else ""
-            entries.append(short + dumped([_entry(each, policy)]))
+            short = f"# {_observed(advice)}\n" if advice.is_short else ""
+            entries.append(short + dumped([_entry(advice, policy)]))
     if not entries:
         raise UsageError(f"{path} is not written: no topic here can ever be deleted from")
     document: dict[str, Any] = {
@@ -247,14 +251,14 @@ def write(
         unfinished.write_text(CONFIG_HEAD_LINES.format(path=path) + text, encoding="utf-8")
 
 
-def _entry(each: Recommendation, policy: TopicPolicy) -> dict[str, Any]:
+def _entry(advice: Recommendation, policy: TopicPolicy) -> dict[str, Any]:
     from retentiond.config.settings import entry_document
 
-    minutes = _retention_minutes(each)
+    minutes = _retention_minutes(advice)
     pressure_ms = policy.pressure_retention_ms
     if pressure_ms is not None:  # a longer one would be refused
         pressure_ms = min(pressure_ms, minutes * MINUTE_MS)
     policy = replace(policy, enabled=True, pressure_retention_ms=pressure_ms)
-    entry = entry_document(each.topic, policy)
+    entry = entry_document(advice.topic, policy)
     del entry["retention.commitoffset.ms"]
     return entry | {"retention.commitoffset.minutes": minutes}

@@ -69,7 +69,7 @@ def report(  # noqa: PLR0917 - typer hands each option over by its name
 
     def question(past: Past, session: SparkSession) -> Report:
         every = asked_questions(past, matching(None), loaded.policy_for)
-        return reported(Replay(past, session, [without_retentiond(each) for each in every]))
+        return reported(Replay(past, session, [without_retentiond(question) for question in every]))
 
     made = {ReportOutput.JSON: json_text, ReportOutput.HTML: html, ReportOutput.TABLE: table_text}
     text = made[output](answered(loaded, asked, question, cluster=cluster))

@@ -148,15 +148,19 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
 
     simulation = answered(in_force, asked, question, tried.longest_ms, cluster)
     recorded = observed_ms(simulation.past)
-    tried_topics = [each for each in simulation.topics if each.retention_ms is not None]
+    tried_topics = [
+        simulated for simulated in simulation.topics if simulated.retention_ms is not None
+    ]
     doubts = Doubts(
         not_judged(tried, recorded, topic or ()),
-        [each for each in tried_topics if 0 < each.judged_ms < least_ms],
+        [simulated for simulated in tried_topics if 0 < simulated.judged_ms < least_ms],
         least_ms,
         [
-            NeverJudged(each, rule.owner if (rule := tried.policy_for(each.topic)) else None)
-            for each in tried_topics
-            if not each.judged_ms
+            NeverJudged(
+                simulated, rule.owner if (rule := tried.policy_for(simulated.topic)) else None
+            )
+            for simulated in tried_topics
+            if not simulated.judged_ms
         ],
     )
     if tried.config.disk_pressure is not None and not under_pressure:
@@ -204,27 +208,29 @@ class Doubts(NamedTuple):
 
 
 COLUMNS: tuple[Column[SimulatedTopic], ...] = (
-    Column("TOPIC", NAME, lambda each: each.topic),
-    Column("RETENTION", FIGURE, lambda each: say_retention(each.retention_ms)),
-    Column("MEAN", FIGURE, lambda each: say_bytes_if_known(each.mean_bytes)),
-    Column("PEAK", FIGURE, lambda each: say_bytes_if_known(each.peak_bytes), spare=True),
-    Column("SIMULATED MEAN", FIGURE, lambda each: say_bytes_if_known(each.simulated_mean_bytes)),
+    Column("TOPIC", NAME, lambda topic: topic.topic),
+    Column("RETENTION", FIGURE, lambda topic: say_retention(topic.retention_ms)),
+    Column("MEAN", FIGURE, lambda topic: say_bytes_if_known(topic.mean_bytes)),
+    Column("PEAK", FIGURE, lambda topic: say_bytes_if_known(topic.peak_bytes), spare=True),
+    Column("SIMULATED MEAN", FIGURE, lambda topic: say_bytes_if_known(topic.simulated_mean_bytes)),
     Column(
         "SIMULATED PEAK",
         FIGURE,
-        lambda each: say_bytes_if_known(each.simulated_peak_bytes),
+        lambda topic: say_bytes_if_known(topic.simulated_peak_bytes),
         spare=True,
     ),
     Column(
         "RECORDS DELETED",
         FIGURE,
-        lambda each: say_count(each.simulated_records_deleted),
+        lambda topic: say_count(topic.simulated_records_deleted),
         spare=True,
     ),
     Column(
         "MISSED",
         FIGURE,
-        lambda each: say_count(sum(lost.records for lost in each.missed)) if each.missed else "-",
+        lambda topic: (
+            say_count(sum(lost.records for lost in topic.missed)) if topic.missed else "-"
+        ),
     ),
 )
 
@@ -239,7 +245,7 @@ def show(simulation: Simulation, output: Output, doubts: Doubts = NO_DOUBTS) -> 
         print_json(document(simulation, doubts))
         return
     printer = Printer()
-    printer.table(COLUMNS, simulation.topics, lambda each: "red" if each.missed else "")
+    printer.table(COLUMNS, simulation.topics, lambda topic: "red" if topic.missed else "")
     say_kept_longer(printer, simulation.topics)
     say_past(printer, simulation.past)
     _say_missed(printer, simulation.total.missed)
@@ -251,25 +257,28 @@ def document(simulation: Simulation, doubts: Doubts = NO_DOUBTS) -> dict[str, An
     return {
         **past_document(simulation.past),
         "not_judged": [
-            *({"entry": each.about[0], "owner": each.policy.owner} for each in doubts.not_judged),
             *(
-                {"entry": each.topic.topic, "owner": each.owner, "why": each.why}
-                for each in doubts.never_judged
+                {"entry": entry.about[0], "owner": entry.policy.owner}
+                for entry in doubts.not_judged
+            ),
+            *(
+                {"entry": topic.topic.topic, "owner": topic.owner, "why": topic.why}
+                for topic in doubts.never_judged
             ),
         ],
         "topics": [
             {
-                "topic": each.topic,
-                "retention_ms": each.retention_ms,
-                "observed_ms": each.observed_ms,
-                "judged_ms": each.judged_ms,
-                **_figures(each),
+                "topic": topic.topic,
+                "retention_ms": topic.retention_ms,
+                "observed_ms": topic.observed_ms,
+                "judged_ms": topic.judged_ms,
+                **_figures(topic),
                 "missed": [
                     {name: value for name, value in told(lost._asdict()).items() if name != "topic"}
-                    for lost in each.missed
+                    for lost in topic.missed
                 ],
             }
-            for each in simulation.topics
+            for topic in simulation.topics
         ],
         "total": _figures(simulation.total),
     }
@@ -290,12 +299,12 @@ def _figures(topic: SimulatedTopic) -> dict[str, int | None]:
 
 
 def _say_missed(printer: Printer, losses: Iterable[Missed]) -> None:
-    every = sorted(losses, key=lambda each: (each.at_ms, each.topic, each.partition, each.group))
-    for each in every[:MOST_SHOWN]:
+    every = sorted(losses, key=lambda loss: (loss.at_ms, loss.topic, loss.partition, loss.group))
+    for loss in every[:MOST_SHOWN]:
         printer.say(
-            f"missed: from {rfc3339(each.at_ms)} on, group {say_name(each.group)} stood below the "
-            f"start of {each.topic}-{each.partition}: at worst at {each.committed_offset}, where "
-            f"it would have been {each.log_start_offset}: {say_many(each.records, 'record')}"
+            f"missed: from {rfc3339(loss.at_ms)} on, group {say_name(loss.group)} stood below the "
+            f"start of {loss.topic}-{loss.partition}: at worst at {loss.committed_offset}, where "
+            f"it would have been {loss.log_start_offset}: {say_many(loss.records, 'record')}"
         )
     if len(every) > MOST_SHOWN:
         printer.say(f"and {len(every) - MOST_SHOWN} more: see --output json")
