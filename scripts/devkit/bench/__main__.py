@@ -4,37 +4,21 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 
-from devkit.bench import (
-    cycles,
-    decisions,
-    deletions,
-    idle,
-    many_brokers,
-    memory,
-    others,
-    page,
-    requests,
-)
-from devkit.bench.layouts import LAYOUTS, XL, XXL, L, Layout, M
+from devkit.bench import cycles, floor, memory, page
+from devkit.bench.layouts import LAYOUTS, XXL, L, Layout
 from devkit.bench.result import RESULTS, Measurement, Result
 from devkit.bench.seed import seed
 from devkit.embedded import EmbeddedKafka, EmbeddedKafkaError
 from retentiond.tell import logs
 
-PARTS = ("gather", "others", "decide", "delete", "daemon", "many-brokers")
+PARTS = ("dry", "deleting", "daemon")
 
-LAYOUTS_OF = {
-    "gather": ("M", "L", "XL", "XXL"),
-    "others": ("M", "L"),
-    "delete": ("M", "L"),
-    "daemon": ("L", "XL"),
-    "many-brokers": ("WIDE",),
-}
+BY_DEFAULT = ("L", "XL", "XXL")
 
 BROKER = ("-Xmx2g", "-XX:TieredStopAtLevel=4")
 LARGE_BROKER = ("-Xmx4g", "-XX:TieredStopAtLevel=4")
@@ -57,8 +41,8 @@ def main() -> int:
         if options.compare:
             page.compare(console, *options.compare)
             return 0
-        for part in options.parts or PARTS:
-            for found in _measured(console, part, options):
+        for name in options.layouts:
+            for found in _measured(LAYOUTS[name], options.parts or PARTS):
                 page.show(console, found)
                 results += found
     except (EmbeddedKafkaError, TimeoutError, ValueError) as error:
@@ -72,46 +56,23 @@ def main() -> int:
     return exit_code
 
 
-def _measured(
-    console: Console, part: str, options: argparse.Namespace
-) -> Iterator[Sequence[Result]]:
-    console.print(f"\n{part} …")
-    if part == "decide":
-        yield decisions.measure()
-        return
-    for name in options.layouts or LAYOUTS_OF[part]:
-        layout = LAYOUTS[name]
-        if part == "many-brokers":
-            with tempfile.TemporaryDirectory(prefix="retentiond-bench-") as folder:
-                yield many_brokers.measure(layout, Path(folder))
-            continue
-        with _seeded(layout) as (kafka, folder):
-            if part == "gather":
-                yield cycles.measure(kafka, layout, folder)
-                yield requests.measure(kafka, layout, folder)
-                if layout in (XL, XXL):
-                    yield cycles.measure_moved(kafka, layout, folder)
-                if layout is not M:
-                    yield cycles.measure_deleting(kafka, layout, folder)
-            elif part == "others":
-                yield others.measure(kafka, layout, folder, console.print)
-            elif part == "delete":
-                yield deletions.measure(kafka, layout, folder)
-            else:
-                yield memory.measure(kafka, layout, folder)
-                if layout is L:
-                    yield idle.measure(kafka, layout, folder / "idle")
-
-
-@contextmanager
-def _seeded(layout: Layout) -> Iterator[tuple[EmbeddedKafka, Path]]:
-    """A broker with that layout, and a folder for as long."""
-    folder = tempfile.TemporaryDirectory(prefix="retentiond-bench-")
+def _measured(layout: Layout, parts: Sequence[str]) -> Iterator[Sequence[Result]]:
+    """All parts on the same brokers."""
     options = LARGE_BROKER if layout is XXL else BROKER
     broker = EmbeddedKafka(layout.brokers, config=SESSION, java_options=options, witnessed=False)
-    with folder as name, broker as kafka:
+    with tempfile.TemporaryDirectory(prefix="retentiond-bench-") as root, broker as kafka:
+        folder = partial(Path, root)  # each part has one of its own below it
         seed(kafka, layout)
-        yield kafka, Path(name)
+        if "dry" in parts:
+            found = cycles.measure(kafka, layout, folder("dry"))
+            yield found
+            if layout is L:
+                (gather,) = (each.value for each in found if each.what == "L, dry run: gather")
+                yield floor.measure(kafka, layout, gather)
+        if "daemon" in parts:  # before the deletions, which leave less to read
+            yield memory.measure(kafka, layout, folder("daemon"))
+        if "deleting" in parts:
+            yield cycles.measure_deleting(kafka, layout, folder("deleting"))
 
 
 def _options() -> argparse.Namespace:
@@ -126,7 +87,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--layouts",
         type=lambda text: text.split(","),
-        help="separated by commas; default: those with a target",
+        default=BY_DEFAULT,
+        help=f"of {', '.join(LAYOUTS)}, separated by commas; default: {','.join(BY_DEFAULT)}",
     )
     parser.add_argument(
         "--compare",
@@ -136,7 +98,7 @@ def _options() -> argparse.Namespace:
         help="measure nothing: the ratios between two kept results",
     )
     parser.add_argument(
-        "--write", action="store_true", help="keep the results in bench/results and bench/README.md"
+        "--write", action="store_true", help="keep the results in bench/results and docs/scaling.md"
     )
     return parser.parse_args()
 

@@ -39,12 +39,6 @@ class Layout:
     def commits(self) -> int:
         return self.groups * self.topics_each * self.partitions
 
-    def __str__(self) -> str:
-        return (
-            f"{self.name}: {self.topics} topics x {self.partitions} partitions, {self.groups}"
-            f" groups x {self.topics_each * self.partitions} commits"
-        )
-
     def topic(self, number: int) -> str:
         return f"{self.name.lower()}.topic-{number:04d}"
 
@@ -88,7 +82,6 @@ class Layout:
 S = Layout("S", topics=10, partitions=4, groups=10, topics_each=5)
 """It measures nothing; it shows within a minute that a part runs."""
 
-M = Layout("M", topics=100, partitions=10, groups=100, topics_each=10)
 L = Layout("L", topics=200, partitions=20, groups=300, topics_each=10)
 XL = Layout("XL", topics=1_000, partitions=20, groups=1_000, topics_each=25, brokers=2)
 """Two brokers: one keeps a file of each partition open, and many machines allow 20,000."""
@@ -104,16 +97,4 @@ XXL = Layout(
 )
 """Ten million commits: each partition has five hundred groups."""
 
-WIDE = Layout(
-    "WIDE",
-    topics=10_000,
-    partitions=20,
-    groups=1_000,
-    topics_each=100,
-    brokers=100,
-    spark_memory="2g",
-)
-"""200,000 partitions and two million commits on a hundred brokers: no machine holds them, so
-`devkit.bench.stand_in` answers in their place."""
-
-LAYOUTS = {layout.name: layout for layout in (S, M, L, XL, XXL, WIDE)}
+LAYOUTS = {layout.name: layout for layout in (S, L, XL, XXL)}

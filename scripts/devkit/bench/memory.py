@@ -5,8 +5,7 @@ twice as many."""
 import json
 import os
 import statistics
-import subprocess
-import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
@@ -27,9 +26,8 @@ COLD_STARTS = 1
 """Its brokers answer such requests for the first time. It doesn't count."""
 
 STARTS = 5
-BUSY_STARTS = 3
 
-AFTER_CYCLES = (5, 15, 30)
+AFTER_CYCLES = (5, 15)
 
 TIMEOUT_S = 3600.0
 POLL_S = 0.05
@@ -44,7 +42,6 @@ MIB = 1024 * 1024
 CYCLE = f'"event": "{logs.CYCLE}"'.encode()
 
 START_AT_MOST_S = {"L": 6.0, "XL": 15.0}
-BUSY_START_AT_MOST_S = {"L": 12.0}
 MEMORY_AT_MOST_MIB = {"L": 700.0, "XL": 1500.0, "XXL": 3072.0}
 
 
@@ -52,42 +49,23 @@ def measure(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list[Result]:
     """Dry runs over all topics of the cluster, a cycle after the other."""
     name = layout.name
     starts = _starts(kafka, layout, folder / "start", COLD_STARTS + STARTS)
-    start = f"{name}: start of the daemon to its first plan"
+    start = f"{name}, daemon: from its start to the first plan"
     results = [
         Result(start, statistics.median(starts[COLD_STARTS:]), "s", START_AT_MOST_S.get(name)),
         Result(f"{start}, brokers new too", starts[0], "s"),
     ]
-    if name in BUSY_START_AT_MOST_S:
-        with _busy_cores():
-            beside = statistics.median(_starts(kafka, layout, folder / "busy", BUSY_STARTS))
-        results.append(
-            Result(f"{start}, beside busy cores", beside, "s", BUSY_START_AT_MOST_S[name])
-        )
     return results + most(kafka.bootstrap_servers, layout, folder, AFTER_CYCLES)
 
 
 def _starts(kafka: EmbeddedKafka, layout: Layout, folder: Path, number: int) -> list[float]:
     """Seconds until the first plan of each."""
     starts = []
-    folder.mkdir()
+    folder.mkdir(parents=True)
     for at in range(number):
         with _daemon(kafka.bootstrap_servers, layout, folder / str(at)) as seen:
             seen.await_cycles(1)
             starts.append(time.monotonic() - seen.started)
     return starts
-
-
-@contextmanager
-def _busy_cores() -> Iterator[None]:
-    """All of them have something else to do, too."""
-    command = [sys.executable, "-c", "while True: pass"]
-    others = [subprocess.Popen(command) for _ in range(cores())]
-    try:
-        yield
-    finally:
-        for each in others:
-            each.kill()
-            each.wait()
 
 
 def most(servers: str, layout: Layout, folder: Path, after: Sequence[int]) -> list[Result]:
@@ -99,9 +77,9 @@ def most(servers: str, layout: Layout, folder: Path, after: Sequence[int]) -> li
             python, jvm = seen.most_resident()
             at_most = MEMORY_AT_MOST_MIB.get(name)
             results += [
-                Result(f"{name}: Python after {done} cycles", python, "MiB"),
-                Result(f"{name}: JVM after {done} cycles", jvm, "MiB"),
-                Result(f"{name}: both after {done} cycles", python + jvm, "MiB", at_most),
+                Result(f"{name}, daemon: Python after {done} cycles", python, "MiB"),
+                Result(f"{name}, daemon: JVM after {done} cycles", jvm, "MiB"),
+                Result(f"{name}, daemon: both after {done} cycles", python + jvm, "MiB", at_most),
             ]
     return results
 
@@ -109,7 +87,7 @@ def most(servers: str, layout: Layout, folder: Path, after: Sequence[int]) -> li
 @contextmanager
 def _daemon(servers: str, layout: Layout, folder: Path) -> "Iterator[_Seen]":
     """One that remembers nothing yet."""
-    folder.mkdir()
+    folder.mkdir(parents=True)
     file = folder / "retentiond.yaml"
     with PortReservations() as ports:
         http = {"host": LOOPBACK, "port": (port := ports.take())}
@@ -158,6 +136,30 @@ class _Seen:
             with urllib.request.urlopen(self._metrics) as answer:
                 answer.read()
         time.sleep(POLL_S)
+
+
+@contextmanager
+def held(kafka: EmbeddedKafka) -> Iterator[list[float]]:
+    """MiB of this process and its JVM together, again and again while the block runs. The brokers
+    are children of this process, too, and don't count."""
+    looks: list[float] = []
+    ended = threading.Event()
+    brokers = {node.pid for node in kafka.nodes}
+
+    def look() -> None:
+        process = psutil.Process()
+        while not ended.wait(POLL_S):
+            children = process.children(recursive=True)
+            jvm = [each for each in children if each.name() == "java" and each.pid not in brokers]
+            looks.append(sum(each.memory_info().rss for each in (process, *jvm)) / MIB)
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield looks
+    finally:
+        ended.set()
+        thread.join()
 
 
 def cores() -> int:

@@ -1,100 +1,66 @@
-"""The figures for people: a table on the terminal, and bench/README.md."""
+"""The figures for people: a table on the terminal, and one for each layout in docs/scaling.md."""
 
 import platform
+import subprocess
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pyspark
 from rich.console import Console
 from rich.table import Table
 
-from devkit.bench.layouts import LAYOUTS
+from devkit.bench.layouts import LAYOUTS, Layout
 from devkit.bench.memory import cores
 from devkit.bench.result import Measurement, Result
 from devkit.embedded import default_version
 from retentiond.kafka.brokers import librdkafka_version
 
-BENCH = Path(__file__).resolve().parents[3] / "bench"
+ROOT = Path(__file__).resolve().parents[3]
 
-BEGIN, END = "<!-- by scripts/bench --write -->\n", "<!-- end of it -->\n"
-"""Around what is written into bench/README.md; the rest of the page is by hand."""
-
-BARE = "the same requests through the bare clients"
-
-BESIDE = "gather, right before the others"
-
-POLLER = "a poller over franz-go, one round"
-
-AT_A_GLANCE = {
-    "the same requests through the bare clients": (BARE, None),
-    "reading the cluster": ("gather", BARE),
-    "decide": ("decide", BARE),
-    "one dry-run cycle": ("whole dry-run cycle", BARE),
-    "one cycle that deletes from every partition": ("whole cycle with *", BARE),
-    "requests of a dry-run cycle": ("requests of a dry-run cycle", None),
-    "requests of a cycle that deletes": ("requests of a cycle with * deletions", None),
-    "a poller over franz-go reads all group offsets": (POLLER, None),
-    "reading the cluster beside that poller": (BESIDE, POLLER),
-    "kafka-consumer-groups reads them": ("kafka-consumer-groups, whole process", BESIDE),
-    "memory of the daemon, Python and Java": ("both after *", None),
-    "from the start to the first plan": ("start of the daemon to its first plan", None),
-    "the broker's CPU, with a cycle each minute": ("the broker's CPU for a dry-run cycle *", None),
-}
-"""What a user compares by: the names of its figures, of which the largest counts, and those that it
-is a multiple of."""
+PAGE = ROOT / "docs" / "scaling.md"
 
 
 def write(measured: Measurement) -> None:
-    """The main figures into bench/README.md."""
-    machine = dict(measured.machine)
-    date, on = machine.pop("date"), ", ".join(f"{name} {value}" for name, value in machine.items())
-    layouts = "\n".join(
-        f"- {layout}"
-        for name, layout in LAYOUTS.items()
-        if any(result.what.startswith(f"{name}:") for result in measured.results)
-    )
-    with_target = [result for result in measured.results if result.at_most is not None]
-    missed = [("what", "target", "measured"), ("---", "---:", "---:")]
-    missed += [
-        (each.what, each.shown(each.at_most or 0), each.shown(each.value))
-        for each in with_target
-        if not each.kept
+    """Puts each layout that was measured into its place on the page; the others keep their figures,
+    with the date and commit at which they were measured. Raises ValueError if a place is missing.
+    """
+    text = PAGE.read_text()
+    for layout in LAYOUTS.values():
+        results = [each for each in measured.results if _is_of(layout, each)]
+        if not results:
+            continue
+        begin, end = f"<!-- {layout.name}: scripts/bench --write -->\n", f"<!-- {layout.name} -->\n"
+        before, found, rest = text.partition(begin)
+        _, closed, after = rest.partition(end)
+        if not (found and closed):
+            raise ValueError(f"{PAGE} has no place for layout {layout.name}")
+        text = before + begin + "\n".join(_section(layout, measured, results)) + "\n" + end + after
+    PAGE.write_text(text)
+
+
+def _is_of(layout: Layout, result: Result) -> bool:
+    return result.what.startswith(f"{layout.name}, ")
+
+
+def _section(layout: Layout, measured: Measurement, results: Sequence[Result]) -> list[str]:
+    on = dict(measured.machine)
+    when = f"Measured on {on.pop('date')}, commit {on.pop('commit')}"
+    machine = ", ".join(f"{name} {value}" for name, value in on.items())
+    rows = [
+        (each.what.removeprefix(f"{layout.name}, "), *each.cells()[1:])
+        for each in results
+        if each.is_for_people
     ]
-    readme = BENCH / "README.md"
-    before, _, rest = readme.read_text().partition(BEGIN)
-    readme.write_text(
-        f"{before}{BEGIN}Measured on {date} ({on}); [all figures](results/{date}.json).\n\n"
-        f"{layouts}\n\n" + "\n".join(at_a_glance(measured.results)) + "\n\n"
-        f"Of {len(with_target)} targets, {len(missed) - 2} were missed:\n\n"
-        + "\n".join(f"| {' | '.join(row)} |" for row in missed)
-        + f"\n{END}{rest.partition(END)[2]}"
-    )
-
-
-def at_a_glance(results: Sequence[Result]) -> list[str]:
-    """The result in a few lines of Markdown: a column for each layout that was measured."""
-    layouts = [name for name in LAYOUTS if _largest(results, f"{name}: *")]
-    lines = [f"| | {' | '.join(layouts)} |", f"|---|{'---:|' * len(layouts)}"]
-    for label, (names, beside) in AT_A_GLANCE.items():
-        cells = [_cell(results, layout, names, beside) for layout in layouts]
-        if any(cells):
-            lines.append(f"| {label} | {' | '.join(cells)} |")
-    return lines
-
-
-def _cell(results: Sequence[Result], layout: str, names: str, beside: str | None) -> str:
-    found = _largest(results, f"{layout}: {names}")
-    if found is None:
-        return ""
-    other = _largest(results, f"{layout}: {beside}") if beside else None
-    return found.shown(found.value) + (f" ({found.value / other.value:.1f} x)" if other else "")
-
-
-def _largest(results: Sequence[Result], names: str) -> Result | None:
-    found = [each for each in results if fnmatchcase(each.what, names)]
-    return max(found, key=lambda each: each.value, default=None)
+    return [
+        f"**{layout.commits:,} commits, {layout.topics * layout.partitions:,} partitions** of "
+        f"{layout.topics:,} topics, {layout.groups:,} groups, brokers: {layout.brokers}. {when} "
+        f"({machine}).",
+        "",
+        "| | figure | target |",
+        "| --- | ---: | ---: |",
+        *(f"| {' | '.join(row)} |" for row in rows),
+    ]
 
 
 def show(console: Console, results: Sequence[Result]) -> None:
@@ -128,9 +94,12 @@ def compare(console: Console, before: Path, after: Path) -> None:
 
 
 def machine() -> dict[str, str]:
-    """When, on how many cores, and with which versions."""
+    """When, of which commit, on how many cores, and with which versions."""
+    command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
+    commit = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     return {
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "commit": commit.strip(),
         "cores": str(cores()),
         "Python": platform.python_version(),
         "Kafka": default_version(),

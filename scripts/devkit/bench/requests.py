@@ -12,7 +12,7 @@ from kafka.protocol.admin import IncrementalAlterConfigsRequest
 
 from devkit.bench.layouts import Layout
 from devkit.bench.result import Result
-from devkit.bench.settings import settings, started
+from devkit.bench.settings import settings
 from devkit.embedded import EmbeddedKafka
 from retentiond.config import Config
 
@@ -26,18 +26,6 @@ CLIENT = "retentiond-bench"
 
 SET = 0
 """The operation of a change."""
-
-WARM_UP = 2
-
-
-def measure(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list[Result]:
-    """Of a warm dry-run cycle."""
-    with started(config(kafka, layout, folder, dry_run=True), folder) as cycle:
-        for _ in range(WARM_UP):
-            cycle()
-        with counted(kafka) as sent:
-            cycle()
-    return results(f"{layout.name}: requests of a dry-run cycle", sent, kafka, layout)
 
 
 def results(what: str, sent: Counter[str], kafka: EmbeddedKafka, layout: Layout) -> list[Result]:

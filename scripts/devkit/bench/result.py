@@ -22,6 +22,11 @@ class Result:
         """Whether the target is reached; None where there is none."""
         return None if self.at_most is None else self.value <= self.at_most
 
+    @property
+    def is_for_people(self) -> bool:
+        """Whether it is told on the page; requests by their kind are only kept."""
+        return "requests, " not in self.what
+
     def shown(self, value: float) -> str:
         match self.unit:
             case "s" | "x":

@@ -1,10 +1,7 @@
 """Seconds, measured alike everywhere: warm, and as a median."""
 
-import gc
-import statistics
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -20,21 +17,3 @@ def seconds(call: Callable[[], T]) -> tuple[float, T]:
     started = time.perf_counter()
     answer = call()
     return time.perf_counter() - started, answer
-
-
-@contextmanager
-def default_garbage_collection() -> Iterator[None]:
-    """Python's own threshold in the block, whatever the process has set."""
-    threshold = gc.get_threshold()
-    gc.set_threshold(700, 10, 10)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*threshold)
-
-
-def median(call: Callable[[], object], runs: int = RUNS, warm_up: int = WARM_UP) -> float:
-    """The median of ``runs`` calls after some that don't count."""
-    for _ in range(warm_up):
-        call()
-    return statistics.median(seconds(call)[0] for _ in range(runs))
