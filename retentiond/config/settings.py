@@ -379,11 +379,16 @@ def _in_words(setting: PolicySetting, old: Any, new: Any) -> tuple[str, Any, Any
     return setting.key, setting.written(old), setting.written(new)
 
 
-def entry_document(topic: str, policy: TopicPolicy) -> dict[str, Any]:
+def entry_document(
+    topic: str, policy: TopicPolicy, rules: TopicRules | None = None
+) -> dict[str, Any]:
     """An entry of ``topics`` with all that a policy says, because the entry of an exact name takes
-    nothing from others."""
+    nothing from others. ``rules``: with what these say alone, for a file whose defaults say the
+    rest."""
     document: dict[str, Any] = {"name": topic}
     for setting in SETTINGS:
+        if rules is not None and setting.rule(rules) is None:
+            continue
         section, key = document, setting.key
         if key.startswith("groups."):
             section, key = document.setdefault("groups", {}), key.removeprefix("groups.")

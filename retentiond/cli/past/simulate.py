@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,6 +23,7 @@ from retentiond.cli.options import (
     set_up,
 )
 from retentiond.cli.output.printing import FIGURE, NAME, Column, Printer, print_json, told
+from retentiond.cli.past.doubts import Doubts, find_doubts, say_doubts, trials
 from retentiond.cli.past.options import (
     MOST_SHOWN,
     ClusterId,
@@ -40,10 +41,8 @@ from retentiond.cli.past.options import (
 from retentiond.errors import UsageError
 from retentiond.formatting import (
     rfc3339,
-    say_about,
     say_bytes,
     say_count,
-    say_duration,
     say_many,
     say_name,
     say_share,
@@ -52,7 +51,6 @@ from retentiond.formatting import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from retentiond.config.policy import PolicyEntry
     from retentiond.history.ask.missed import Missed
     from retentiond.history.ask.past import Past
     from retentiond.history.ask.simulate import SimulatedTopic, Simulation
@@ -71,6 +69,14 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
         typer.Option(
             metavar="FILE",
             help="Try the policy of this configuration file; by default that of --config.",
+        ),
+    ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="IN_FORCE",
+            help="Judge only the topics whose policy differs in effect from that of this "
+            "configuration file, which was in force in that time.",
         ),
     ] = None,
     changes: Annotated[
@@ -106,7 +112,8 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
             "--min-observed",
             metavar="TIME",
             help="With --exit-code: the past can't tell of a topic that was judged for less than "
-            "this, as in 13d: the time observed, gaps taken off, less the tried retention.",
+            "this, as in 13d: the time observed, gaps taken off, less the tried retention. A topic "
+            "that is younger is judged for its whole life.",
         ),
     ] = "0s",
     debug: Debug = False,
@@ -115,7 +122,7 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
     records.
 
     Nothing is deleted. The command reads the history, and asks neither the cluster nor the daemon.
-    A topic on trial (dry_run) is judged as if it were deleted from.
+    A topic on trial (dry_run) is tried as if it were deleted from; --exit-code leaves it out.
     A policy with other groups is judged by the recorded commits; what was not recorded counts as
     kept. Without --under-pressure nothing goes sooner because of disk_pressure.
 
@@ -123,7 +130,7 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
 
     Example: retentiond simulate --policy stricter.yaml --output json | jq .total
 
-    Example: retentiond simulate --policy stricter.yaml --exit-code --min-observed 13d
+    Example: retentiond simulate --against retentiond.yaml --policy new.yaml --exit-code
     """
     path = set_up(context, config, debug)
     if policy is not None and changes:
@@ -133,40 +140,36 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
     from retentiond.history.ask.simulate import not_judged, observed_ms
     from retentiond.history.ask.simulate import simulate as simulated
 
-    in_force = load(path)
+    loaded = load(path)
+    in_force = load(against, "--against") if against else loaded
     asked, is_asked = period(since, until), matching(topic)
     least_ms = duration_ms(min_observed, "--min-observed", "13d")
-    tried = tried_policy(
-        load(policy, "--policy", whole=True) if policy else in_force, changes or ()
-    )
+    tried = tried_policy(load(policy, "--policy", whole=True) if policy else loaded, changes or ())
     tried = replace(tried, under_pressure=under_pressure)
 
     def question(past: Past, session: SparkSession) -> Simulation:
         refuse_unseen(past, asked, tried.changes)
-        asked_about = asked_questions(past, is_asked, in_force.policy_for, tried.policy_for)
-        return simulated(Replay(past, session, asked_about))
+        asked_about = [
+            asked_one
+            for asked_one in asked_questions(past, is_asked, in_force.policy_for, tried.policy_for)
+            if against is None or tried.differs(asked_one.topic, in_force)
+        ]
+        return simulated(Replay(past, session, asked_about), least_ms)
 
-    simulation = answered(in_force, asked, question, tried.longest_ms, cluster)
+    simulation = answered(loaded, asked, question, tried.longest_ms, cluster)
     recorded = observed_ms(simulation.past)
-    tried_topics = [
-        simulated for simulated in simulation.topics if simulated.retention_ms is not None
+    entries = [
+        entry
+        for entry in not_judged(tried, recorded, topic or ())
+        if against is None or tried.differs_in(entry, in_force)
     ]
-    doubts = Doubts(
-        not_judged(tried, recorded, topic or ()),
-        [simulated for simulated in tried_topics if 0 < simulated.judged_ms < least_ms],
-        least_ms,
-        [
-            NeverJudged(
-                simulated, rule.owner if (rule := tried.policy_for(simulated.topic)) else None
-            )
-            for simulated in tried_topics
-            if not simulated.judged_ms
-        ],
+    doubts = find_doubts(
+        tried, simulation.topics, entries, trials(tried, recorded, is_asked), least_ms
     )
     if tried.config.disk_pressure is not None and not under_pressure:
         print(WITHOUT_PRESSURE, file=sys.stderr)
     show(simulation, output, doubts)
-    if exit_code and (simulation.total.missed or doubts.any):
+    if exit_code and doubts.shut(simulation.total.missed):
         raise typer.Exit(SOMETHING_FOUND)
 
 
@@ -174,37 +177,6 @@ WITHOUT_PRESSURE = (
     "retentiond: disk_pressure is left out here: --under-pressure says the most that it could have "
     "deleted"
 )
-
-
-class NeverJudged(NamedTuple):
-    """A topic of which the past can't tell, because it is no longer than the tried retention."""
-
-    topic: SimulatedTopic
-    owner: str | None
-
-    @property
-    def why(self) -> str:
-        observed, retention_ms = say_about(self.topic.observed_ms), self.topic.retention_ms or 0
-        if not retention_ms:
-            return f"it was observed for {observed} without gaps"
-        return (
-            f"it was observed for {observed} without gaps, which is no longer than the retention "
-            f"that is tried ({say_duration(retention_ms)}), so nothing could have been deleted"
-        )
-
-
-class Doubts(NamedTuple):
-    """What the past can't tell. ``not_judged``: entries of the tried policy. ``too_short``: topics
-    that were judged for less than ``least_ms``, and ``never_judged``, those for no time."""
-
-    not_judged: Sequence[PolicyEntry]
-    too_short: Sequence[SimulatedTopic]
-    least_ms: int
-    never_judged: Sequence[NeverJudged] = ()
-
-    @property
-    def any(self) -> bool:
-        return bool(self.not_judged or self.too_short or self.never_judged)
 
 
 COLUMNS: tuple[Column[SimulatedTopic], ...] = (
@@ -235,43 +207,33 @@ COLUMNS: tuple[Column[SimulatedTopic], ...] = (
 )
 
 
-NO_SUCH_TOPIC = "the history has no such topic at that time"
-
-NO_DOUBTS = Doubts((), (), 0)
-
-
-def show(simulation: Simulation, output: Output, doubts: Doubts = NO_DOUBTS) -> None:
+def show(simulation: Simulation, output: Output, doubts: Doubts) -> None:
     if output is Output.JSON:
         print_json(document(simulation, doubts))
         return
     printer = Printer()
-    printer.table(COLUMNS, simulation.topics, lambda topic: "red" if topic.missed else "")
+    if simulation.topics:
+        printer.table(COLUMNS, simulation.topics, lambda topic: "red" if topic.missed else "")
+    else:
+        printer.say("No topic of that time has a policy that differs in effect.")
     say_kept_longer(printer, simulation.topics)
     say_past(printer, simulation.past)
     _say_missed(printer, simulation.total.missed)
-    _say_doubts(printer, doubts)
+    say_doubts(printer, simulation.topics, doubts)
     printer.say(_summary(simulation.total))
 
 
-def document(simulation: Simulation, doubts: Doubts = NO_DOUBTS) -> dict[str, Any]:
+def document(simulation: Simulation, doubts: Doubts) -> dict[str, Any]:
     return {
         **past_document(simulation.past),
-        "not_judged": [
-            *(
-                {"entry": entry.about[0], "owner": entry.policy.owner}
-                for entry in doubts.not_judged
-            ),
-            *(
-                {"entry": topic.topic.topic, "owner": topic.owner, "why": topic.why}
-                for topic in doubts.never_judged
-            ),
-        ],
+        **doubts.document(),
         "topics": [
             {
                 "topic": topic.topic,
                 "retention_ms": topic.retention_ms,
                 "observed_ms": topic.observed_ms,
                 "judged_ms": topic.judged_ms,
+                "whole_life": topic.whole_life,
                 **_figures(topic),
                 "missed": [
                     {name: value for name, value in told(lost._asdict()).items() if name != "topic"}
@@ -308,28 +270,6 @@ def _say_missed(printer: Printer, losses: Iterable[Missed]) -> None:
         )
     if len(every) > MOST_SHOWN:
         printer.say(f"and {len(every) - MOST_SHOWN} more: see --output json")
-
-
-def _say_doubts(printer: Printer, doubts: Doubts) -> None:
-    for entry in doubts.not_judged[:MOST_SHOWN]:
-        of = f" (owner {say_name(entry.policy.owner)})" if entry.policy.owner else ""
-        printer.say(
-            f"not judged: {entry.topics}{of}: {NO_SUCH_TOPIC}, so "
-            "nobody can say what a reader would have missed there; a trial (dry_run) records it"
-        )
-    for never in doubts.never_judged[:MOST_SHOWN]:
-        of = f" (owner {say_name(never.owner)})" if never.owner else ""
-        printer.say(f"not judged: {never.topic.topic}{of}: {never.why}")
-    for topic in doubts.too_short[:MOST_SHOWN]:
-        printer.say(
-            f"observed too short: {topic.topic}, for {say_about(topic.observed_ms)} without gaps: "
-            f"less the retention that is tried, {say_about(topic.judged_ms)}, which is less "
-            f"than {say_duration(doubts.least_ms)}"
-        )
-    counts = map(len, (doubts.not_judged, doubts.never_judged, doubts.too_short))
-    more = sum(max(0, count - MOST_SHOWN) for count in counts)
-    if more:
-        printer.say(f"and {more} more: see --output json")
 
 
 def _summary(total: SimulatedTopic) -> str:

@@ -20,8 +20,9 @@ from pydantic import ValidationError
 from retentiond.config import Config, ExternalReader, NoPolicy, TopicPolicy
 from retentiond.config.document import read_document
 from retentiond.config.parsing import path_of, sentence_of
+from retentiond.config.policy import PolicyEntry
 from retentiond.config.rules import PRESSURE, TopicEntry
-from retentiond.config.settings import SETTINGS, PolicySetting, refined
+from retentiond.config.settings import SETTINGS, Effect, PolicySetting, changes, refined
 from retentiond.decide.star_schema import RULE_SETTINGS
 from retentiond.errors import ConfigError, UsageError
 from retentiond.formatting import say_duration, say_name
@@ -162,6 +163,32 @@ class TriedPolicy:
         if self.under_pressure and policy.pressure_retention_ms is not None:
             policy = replace(policy, consumed_retention_ms=policy.pressure_retention_ms)
         return policy if policy.enabled else None
+
+    def differs(self, topic: str, in_force: Config) -> bool:
+        """Whether it treats the topic's records differently from what is in force. A trial deletes
+        nothing, and neither does anything in a dry run that this policy ends. One that it does not
+        end is no difference."""
+        ends_dry_run = in_force.dry_run and not self.config.dry_run
+        before, after = (
+            policy if isinstance(policy, TopicPolicy) else TopicPolicy()
+            for policy in (
+                None
+                if ends_dry_run
+                else replace(self, config=in_force, changes={}).policy_for(topic),
+                self.policy_for(topic),
+            )
+        )
+        return any(change.effect is not Effect.NONE for change in changes(before, after))
+
+    def differs_in(self, entry: PolicyEntry, in_force: Config) -> bool:
+        """The same of an entry whose topics are not known."""
+        name, is_pattern = entry.about
+        if not is_pattern:
+            return self.differs(name, in_force)
+        return (in_force.dry_run and not self.config.dry_run) or not any(
+            (each.about, each.excepted, each.policy) == (entry.about, entry.excepted, entry.policy)
+            for each in in_force.entries
+        )
 
     @property
     def longest_ms(self) -> int:

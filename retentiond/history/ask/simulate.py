@@ -28,6 +28,7 @@ from retentiond.history.ask.question import TriedPolicy
 from retentiond.history.ask.replay import Replay
 from retentiond.history.schema import RowKind
 from retentiond.history.table import quoted
+from retentiond.model import Reason
 
 SIMULATED_BYTES = """
     CASE WHEN high_watermark > log_start_offset AND start >= log_start_offset
@@ -60,7 +61,7 @@ FIGURES = ("mean_bytes", "peak_bytes", "simulated_mean_bytes", "simulated_peak_b
 class SimulatedTopic:
     """The simulation of a topic. Bytes are None if they were never known. ``retention_ms``: the
     tried retention; None if the policy deletes nothing from the topic. ``observed_ms``: see the
-    function of that name."""
+    function of that name. ``whole_life``: see `seen_from_birth`."""
 
     topic: str
     retention_ms: int | None
@@ -71,12 +72,19 @@ class SimulatedTopic:
     simulated_records_deleted: int
     missed: tuple[Missed, ...]
     observed_ms: int = 0
+    whole_life: bool = False
 
     @property
     def judged_ms(self) -> int:
         """Of how much time the past can tell: the first records that can be old enough are those of
-        its beginning, so the first R of a past says nothing about a retention of R."""
-        return max(0, self.observed_ms - (self.retention_ms or 0))
+        its beginning, so the first R of a past says nothing about a retention of R. Of a topic that
+        was seen from its birth on the past tells all."""
+        unknown_ms = 0 if self.whole_life else self.retention_ms or 0
+        return max(0, self.observed_ms - unknown_ms)
+
+
+NOTHING = SimulatedTopic("total", None, None, None, None, None, 0, ())
+"""The total of no topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +97,11 @@ class Simulation:
     total: SimulatedTopic
 
 
-def simulate(replay: Replay) -> Simulation:
-    """Raises Spark's errors."""
+def simulate(replay: Replay, least_ms: int = 0) -> Simulation:
+    """``least_ms``: a topic younger than this is judged for its whole life. Raises Spark's
+    errors."""
+    if not replay.questions:
+        return Simulation(replay.past, (), NOTHING)
     by_doubt = doubts_apart(replay.starts()).persist()
     try:
         of_topics = over_time(of_each_topic(by_doubt), ["topic"]).toArrow().to_pylist()
@@ -99,10 +110,12 @@ def simulate(replay: Replay) -> Simulation:
     finally:
         by_doubt.unpersist()
     observed = observed_ms(replay.past)
+    young = seen_from_birth(replay, observed, least_ms)
     topics = [
         replace(
             _topic(question.topic, question.retention_ms, row, losses.get(question.topic, ())),
             observed_ms=observed.get(question.topic, 0),
+            whole_life=question.topic in young,
         )
         for row in sorted(of_topics, key=lambda row: row["topic"])
         for question in (replay.questions[row["topic"]],)
@@ -236,17 +249,62 @@ def _observed_step(timeline: Timeline, sooner: Moment, later: Moment) -> int:
     return 0 if is_gap or not (sooner.entry.complete and later.entry.complete) else step_ms
 
 
+def seen_from_birth(replay: Replay, observed: Mapping[str, int], least_ms: int) -> frozenset[str]:
+    """The topics that are younger than ``least_ms``, and were observed for their whole life.
+
+    The past begins without such a topic. When it was first seen, all of its records were there, and
+    none was older than the consumed retention of then. It has been observed since, except for a
+    tenth of that time at most. A topic that was only enabled later has older records, or may have.
+    """
+    if not least_ms:
+        return frozenset()
+    timeline = replay.past.timeline
+    elapsed_ms = {moment.entry.entry: moment.elapsed_ms for moment in timeline.moments}
+    reasons = quoted(Reason.EMPTY.value), quoted(Reason.TOO_YOUNG.value)
+    rows = replay.past.query(
+        f"""
+        SELECT topic, entry,
+               max(CASE WHEN high_watermark = 0 THEN 0 ELSE consumed_retention_ms END) AS oldest_ms
+        FROM (SELECT *, min(entry) OVER (PARTITION BY topic) AS first_entry FROM history
+              WHERE kind = {quoted(RowKind.PARTITION.value)} AND {{within}})
+        WHERE entry = first_entry AND entry > {timeline.moments[0].entry.entry}
+        GROUP BY topic, entry
+        HAVING bool_and(coalesce(log_start_offset = 0 AND (high_watermark = 0
+                                 OR reason IN ({", ".join(reasons)})), false))
+        """
+    )
+    found = set()
+    for row in rows.to_pylist():
+        topic, number = row["topic"], replay.numbers.get(row["topic"])
+        if number is None or row["entry"] not in elapsed_ms:
+            continue
+        question = replay.questions[number]
+        oldest_ms = row["oldest_ms"]
+        if oldest_ms is None:  # not recorded
+            oldest_ms = question.in_force.consumed_retention_ms if question.in_force else least_ms
+        seen_ms = timeline.moments[-1].elapsed_ms - elapsed_ms[row["entry"]]
+        is_whole = 0 < seen_ms <= observed.get(topic, 0) + seen_ms // 10
+        is_young = oldest_ms + seen_ms < least_ms and (question.retention_ms or 0) < least_ms
+        if is_whole and is_young:
+            found.add(topic)
+    return frozenset(found)
+
+
 def not_judged(
     tried: TriedPolicy, recorded: Iterable[str], asked: Sequence[str] = ()
 ) -> tuple[PolicyEntry, ...]:
     """The entries that enable a topic of which the past has nothing. A pattern is one of them if no
-    ``recorded`` topic follows it. ``asked``: the patterns of topics that the question is about, all
-    where there is none; a pattern of the policy is asked about if it matches one of these texts."""
+    ``recorded`` topic follows it, or would but for a trial of its own. ``asked``: the patterns of
+    topics that the question is about, all where there is none; a pattern of the policy is asked
+    about if it matches one of these texts."""
     judged: set[str] = set()
+    on_trial = []
     for topic in recorded:
         policy = tried.config.policy_for(topic)
         if isinstance(policy, TopicPolicy | PolicyConflict):
             judged.update(policy.sources)
+            if policy.dry_run:
+                on_trial.append(topic)
     patterns = [Pattern(text) for text in asked]
 
     def is_asked(entry: PolicyEntry) -> bool:
@@ -258,5 +316,8 @@ def not_judged(
     return tuple(
         entry
         for entry in tried.config.entries
-        if entry.policy.enabled and entry.source not in judged and is_asked(entry)
+        if entry.policy.enabled
+        and entry.source not in judged
+        and not any(map(entry.matches, on_trial))
+        and is_asked(entry)
     )

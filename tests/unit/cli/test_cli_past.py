@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from retentiond.cli.output.printing import Printer
+from retentiond.cli.past.doubts import NO_SUCH_TOPIC
 from retentiond.cli.past.options import period, say_kept_longer, say_retention
 from retentiond.cli.past.recommend import _because, write
 from retentiond.config import ExternalReader, TopicPolicy, load
@@ -358,7 +359,7 @@ def test_a_simulation_in_each_form_of_output_and_how_it_ends(  # noqa: PLR0917
     done = command(*asked, *json_and_code)
     assert (done.code, json.loads(done.out)["not_judged"]) == (
         3,
-        [{"entry": "unheard.of", "owner": None}],
+        [{"entry": "unheard.of", "owner": None, "why": NO_SUCH_TOPIC}],
     )
     for judged, code in (("270m", 0), ("5h", 3)):  # of 5 hours, the first 30 minutes say nothing
         least = ("--topic", "orders", "--min-observed", judged)
