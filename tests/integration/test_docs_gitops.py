@@ -206,6 +206,8 @@ def test_a_past_of_hours_stops_the_pipeline_and_so_does_a_topic_without_one(
     done = review("name: orders", "name: unheard.of")
     assert done.code == 3, done.err
     assert "not judged: unheard.of (owner payments): the history has no such topic" in done.out
+    assert "These lines under topics in policies.d/payments.yaml (owner payments)" in done.out
+    assert "clicks.web" not in done.out  # search has changed nothing
 
 
 def test_what_is_not_deleted_sooner_passes_without_a_simulation(review: Review) -> None:

@@ -86,16 +86,17 @@ class Doubts:
 
     def say(self, printer: Printer) -> None:
         for owner, file, doubts in self._by_owner():
+            of = f" (owner {say_name(owner)})" if owner else ""
             for doubt in doubts[:MOST_SHOWN]:
-                of = f" (owner {say_name(owner)})" if owner else ""
-                what = "observed too short" if doubt.is_judged else "not judged"
-                colon = ", " if doubt.is_judged else ": "
-                printer.say(f"{what}: {doubt.topic}{of}{colon}{doubt.why}")
+                if doubt.is_judged:
+                    printer.say(f"observed too short: {doubt.topic}, {doubt.why}")
+                else:
+                    printer.say(f"not judged: {doubt.topic}{of}: {doubt.why}")
             if len(doubts) > MOST_SHOWN:
                 printer.say(f"and {len(doubts) - MOST_SHOWN} more: see --output json")
                 continue
-            where = f"topics in {say_name(file)}" if file else "topics in the main file"
-            printer.say(f"On trial they don't count. These lines under {where} put them on trial:")
+            where = f"{say_name(file) if file else 'the main file'}{of}"
+            printer.say(f"These lines under topics in {where} put them on trial, so they pass:")
             printer.say("".join(doubt.lines for doubt in doubts).rstrip("\n"))
 
 
