@@ -133,7 +133,7 @@ def find_doubts(
 
 def _of_topic(tried: TriedPolicy, topic: SimulatedTopic, least_ms: int) -> Doubt:
     sources = getattr(tried.policy_for(topic.topic), "sources", ())
-    entry = next((each for each in tried.config.entries if each.source in sources), None)
+    entry = next((entry for entry in tried.config.entries if entry.source in sources), None)
     if entry is None:  # a setting of --set
         lines = ""
     elif not entry.about[1]:
