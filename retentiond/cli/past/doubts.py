@@ -100,6 +100,9 @@ class Doubts:
             printer.say("".join(doubt.lines for doubt in doubts).rstrip("\n"))
 
 
+NO_DOUBTS = Doubts((), (), 0)
+
+
 def find_doubts(
     tried: TriedPolicy,
     topics: Iterable[SimulatedTopic],

@@ -23,7 +23,7 @@ from retentiond.cli.options import (
     set_up,
 )
 from retentiond.cli.output.printing import FIGURE, NAME, Column, Printer, print_json, told
-from retentiond.cli.past.doubts import Doubts, find_doubts, say_doubts, trials
+from retentiond.cli.past.doubts import NO_DOUBTS, Doubts, find_doubts, say_doubts, trials
 from retentiond.cli.past.options import (
     MOST_SHOWN,
     ClusterId,
@@ -207,7 +207,7 @@ COLUMNS: tuple[Column[SimulatedTopic], ...] = (
 )
 
 
-def show(simulation: Simulation, output: Output, doubts: Doubts) -> None:
+def show(simulation: Simulation, output: Output, doubts: Doubts = NO_DOUBTS) -> None:
     if output is Output.JSON:
         print_json(document(simulation, doubts))
         return
@@ -223,7 +223,7 @@ def show(simulation: Simulation, output: Output, doubts: Doubts) -> None:
     printer.say(_summary(simulation.total))
 
 
-def document(simulation: Simulation, doubts: Doubts) -> dict[str, Any]:
+def document(simulation: Simulation, doubts: Doubts = NO_DOUBTS) -> dict[str, Any]:
     return {
         **past_document(simulation.past),
         **doubts.document(),

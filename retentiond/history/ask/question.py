@@ -186,8 +186,8 @@ class TriedPolicy:
         if not is_pattern:
             return self.differs(name, in_force)
         return (in_force.dry_run and not self.config.dry_run) or not any(
-            (each.about, each.excepted, each.policy) == (entry.about, entry.excepted, entry.policy)
-            for each in in_force.entries
+            (old.about, old.excepted, old.policy) == (entry.about, entry.excepted, entry.policy)
+            for old in in_force.entries
         )
 
     @property
