@@ -101,16 +101,13 @@ class Rows(NamedTuple):
 
     def of_groups(self, are: Iterable[bool]) -> Flags:
         """For each row, whether its group is; ``are``: of the reading's groups."""
-        return _flags_at(are, self.groups)
+        found: Flags = values_at(np.array([*are], np.bool_), self.groups, False)
+        return found
 
     def of_topics(self, are: Iterable[bool]) -> Flags:
         """For each row, whether its topic is; ``are``: of the reading's topics."""
-        return _flags_at(are, self.topics)
-
-
-def _flags_at(are: Iterable[bool], positions: Integers) -> Flags:
-    found: Flags = values_at(np.array([*are], np.bool_), positions, False)
-    return found
+        found: Flags = values_at(np.array([*are], np.bool_), self.topics, False)
+        return found
 
 
 def are_forgotten(readers: Readers, topic_of: Integers, topics: Sequence[TopicReading]) -> Flags:

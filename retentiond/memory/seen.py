@@ -105,7 +105,8 @@ def seen(snapshot: Snapshot, readers: Readers, rows: Rows, others: Others) -> Se
     has_failed = rows.of_groups(
         group.condition is GroupCondition.UNREADABLE for group in snapshot.groups
     )
-    is_doubtful = has_failed | (are_listed(snapshot, rows) & ~has_commits)
+    is_listed = rows.of_groups(group.is_listed for group in snapshot.groups)
+    is_doubtful = has_failed | (is_listed & ~has_commits)
     is_told |= everybody.is_absent & ~is_present & is_doubtful
     can_be_read = rows.of_topics(topic.failure is None for topic in snapshot.topics)
     is_missing = can_be_read & ~is_present & ~is_doubtful
@@ -197,8 +198,3 @@ def _newcomers(snapshot: Snapshot, pairs: Integers, others: Others) -> Readers:
         "seen_at_ms": pa.array(np.full(len(at), snapshot.taken_at_ms)),
     }
     return Readers.of_columns({**columns, **not_absent(len(at))}, NOBODY.commits)
-
-
-def are_listed(snapshot: Snapshot, rows: Rows) -> Flags:
-    """Who exists by this reading."""
-    return rows.of_groups(group.is_listed for group in snapshot.groups)

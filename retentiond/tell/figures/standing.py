@@ -16,7 +16,6 @@ import numpy as np
 from retentiond.config import TopicPolicy
 from retentiond.memory.readers import Readers
 from retentiond.memory.remembered import Rows, are_forgotten
-from retentiond.memory.seen import are_listed
 from retentiond.model import Plan, Reason, TopicPartition, Verdict
 from retentiond.reasons import CAUSED_BY_A_GROUP
 from retentiond.snapshot import NOWHERE, Flags, GroupCondition, Integers, Snapshot
@@ -50,7 +49,7 @@ def standing(snapshot: Snapshot, readers: Readers) -> Standing:
     rows = Rows.of(readers, snapshot)
     counts = (rows.topics != NOWHERE) & ~_are_excluded(snapshot, readers, rows)
     counts &= ~are_forgotten(readers, rows.topics, snapshot.topics)
-    is_missing = readers.is_absent & ~are_listed(snapshot, rows)
+    is_missing = readers.is_absent & ~rows.of_groups(group.is_listed for group in snapshot.groups)
     commits = readers.commits
     is_dated = counts[commits.owners] & (commits.moved_at_ms != NOWHERE)
     last_commit_ms = _latest(readers, commits.owners[is_dated], commits.moved_at_ms[is_dated])
