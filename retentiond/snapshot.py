@@ -270,9 +270,9 @@ def values_at(values: Any, rows: Integers, otherwise: Any) -> Any:
     """The values in those rows of a column; ``otherwise`` where a row is `NOWHERE`."""
     if not len(values):
         return np.full(len(rows), otherwise, values.dtype)
-    found = values[rows]
-    found[rows == NOWHERE] = otherwise
-    return found
+    taken = values[rows]
+    taken[rows == NOWHERE] = otherwise
+    return taken
 
 
 def known_or(otherwise: int, values: Iterable[int | None]) -> Integers:

@@ -141,12 +141,12 @@ def check(  # noqa: PLR0917 - typer hands each option over by its name
 
     old = load(against, "--against", secrets=not no_secrets)
     _warn_of_unreadable(against, old)
-    found = differences(old, loaded)
+    changes = differences(old, loaded)
     if output is DifferenceOutput.JSON:
-        print_json({"changes": [asdict(change) for change in found], "warnings": warnings})
+        print_json({"changes": [asdict(change) for change in changes], "warnings": warnings})
     else:
-        _show(found, output)
-    if exit_code and found:
+        _show(changes, output)
+    if exit_code and changes:
         raise typer.Exit(SOMETHING_FOUND)
 
 

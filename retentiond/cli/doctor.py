@@ -82,8 +82,8 @@ def _show(examination: Examination) -> None:
     else:
         for finding in examination.findings:
             remedy = f". Remedy: {finding.remedy}" if finding.remedy else ""
-            found = f"{finding.level:<8} {finding.subject}: {finding.sentence}{remedy}"
-            printer.say(printable(found))
+            line = f"{finding.level:<8} {finding.subject}: {finding.sentence}{remedy}"
+            printer.say(printable(line))
     printer.say(_summary(examination))
 
 
@@ -95,13 +95,13 @@ def _table(findings: tuple[Finding, ...]) -> Table:
     table.add_column(overflow="fold", max_width=22)
     table.add_column(overflow="fold")
     for finding in findings:
-        found = Text(printable(finding.sentence))
+        text = Text(printable(finding.sentence))
         if finding.remedy is not None:
-            found.append(f"\n→ {printable(finding.remedy)}", style="bold")
+            text.append(f"\n→ {printable(finding.remedy)}", style="bold")
         table.add_row(
             Text(finding.level.value, STYLES[finding.level.value]),
             printable(finding.subject),
-            found,
+            text,
         )
     return table
 

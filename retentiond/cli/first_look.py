@@ -249,9 +249,9 @@ def _idle_groups(snapshot: Snapshot, kafka: Kafka) -> frozenset[str]:
         for at, partition in zip(names, snapshot.partitions, strict=True)
         if partition.log_start_offset is not None and partition.high_watermark is not None
     }
-    found = retention_offsets(kafka, dict.fromkeys(logs, DAY_MS), snapshot.taken_at_ms, logs)
+    offsets = retention_offsets(kafka, dict.fromkeys(logs, DAY_MS), snapshot.taken_at_ms, logs)
     first_of_day = np.array(
-        [at if isinstance(at := found.get(name), int) else math.inf for name in names]
+        [at if isinstance(at := offsets.get(name), int) else math.inf for name in names]
     )
     dated = snapshot.commits.select(["group_id", "moved_at_ms"]).drop_null()
     commits = snapshot.commits.select(["group_id", "partition_id", "offset"]).drop_null()

@@ -34,10 +34,10 @@ def show_groups(printer: Printer, rows: Iterable[GroupRow]) -> None:
 
 
 def by_reader(remembered: Remembered) -> Mapping[ReaderName, Mapping[str, RememberedReader]]:
-    found: defaultdict[ReaderName, dict[str, RememberedReader]] = defaultdict(dict)
+    readers: defaultdict[ReaderName, dict[str, RememberedReader]] = defaultdict(dict)
     for at, last in remembered.commits.items():
-        found[at.reader][at.topic] = last
-    return found
+        readers[at.reader][at.topic] = last
+    return readers
 
 
 MOST_PREVIEWED = 20
@@ -209,21 +209,21 @@ def _named(
         for at in remembered.commits
         if topic in (None, at.topic) and _is_of(kind, at.reader)
     }
-    found = {reader for reader in here if reader.group_id == group} or {
+    named = {reader for reader in here if reader.group_id == group} or {
         reader
         for reader in here
         if namesake_id(reader.group_id, is_external=reader.is_external) == group
     }
     where = _where(topic)
-    if not found:
+    if not named:
         what = "external reader" if kind is NamedKind.EXTERNAL else "group"
         raise UsageError(f"no {what} {say_name(group)} is remembered{where}{_see(remembered)}")
-    if len(found) > 1:
+    if len(named) > 1:
         raise UsageError(
             f"a group and an external reader called {say_name(group)} are remembered{where}, and "
             "each holds what it has not read: say which one with --kind group or --kind external"
         )
-    return found.pop()
+    return named.pop()
 
 
 def _where(topic: str | None) -> str:

@@ -120,7 +120,7 @@ def _of_entries(before: Config, after: Config) -> Iterator[Difference]:
     for pair in pairs:
         was, becomes = _policy(pair, pair.old, before), _policy(pair, pair.new, after)
         stays = pair.old is not None and pair.new is not None
-        found = changes(was, becomes) if stays or was.enabled or becomes.enabled else ()
+        changed = changes(was, becomes) if stays or was.enabled or becomes.enabled else ()
         others_say_too = (
             any(other.is_pattern for other in pairs if other is not pair)
             if pair.is_pattern
@@ -128,12 +128,12 @@ def _of_entries(before: Config, after: Config) -> Iterator[Difference]:
         )
         # A trial deletes nothing, and yet it may have held what another pattern deletes now.
         has_held = pair.is_pattern and was.enabled
-        for change in found:
+        for change in changed:
             unclear = others_say_too and (has_held or change.effect is not Effect.NONE)
             effect = Effect.UNKNOWN if unclear else change.effect
             yield _difference(pair, change.setting, change.before, change.after, effect)
         of_entry = Effect.UNKNOWN if others_say_too else Effect.NONE
-        if not (stays or found):
+        if not (stays or changed):
             was_at, is_at = (setting and setting.source for setting in (pair.old, pair.new))
             yield _difference(pair, "entry", was_at, is_at, of_entry)
         yield from _of_entry(pair, of_entry)

@@ -62,10 +62,10 @@ class OffsetsPath:
 
     def follow(self, document: object) -> list[Any]:
         """All that it leads to. Raises LookupError, with a sentence, where a step leads nowhere."""
-        found = [document]
+        values = [document]
         for step in self.steps:
-            found = [below for value in found for below in _below(value, step)]
-        return found
+            values = [below for value in values for below in _below(value, step)]
+        return values
 
     def __str__(self) -> str:
         return ".".join(self.steps)
@@ -95,18 +95,18 @@ def _paths(value: object) -> tuple[OffsetsPath, ...]:
         return value
     if not isinstance(value, Mapping) or not value:
         raise refused("expected a mapping of topics, each with its path")
-    found: list[OffsetsPath] = []
+    paths: list[OffsetsPath] = []
     for topic, of_topic in value.items():
         if not is_topic_name(topic):
             raise refused("expected the name of a topic", topic)
         if not isinstance(of_topic, Mapping):
-            found += _of(of_topic, topic, None, topic)
+            paths += _of(of_topic, topic, None, topic)
             continue
         for partition, of_partition in of_topic.items():
             if not _PARTITION.fullmatch(str(partition)):
                 raise refused("expected the number of a partition", topic, str(partition))
-            found += _of(of_partition, topic, int(partition), topic, str(partition))
-    return tuple(found)
+            paths += _of(of_partition, topic, int(partition), topic, str(partition))
+    return tuple(paths)
 
 
 def _of(value: object, topic: str, partition: int | None, *below: str | int) -> list[OffsetsPath]:

@@ -143,10 +143,10 @@ class PlacedFence:
 
     def refuse_forbidden(self, rules: TopicRules, place: str) -> None:
         """Raises ConfigError for a setting that the file may not have."""
-        found = [_KEYS[name] for name in _KEYS if name in rules.model_fields_set]
+        forbidden = [_KEYS[name] for name in _KEYS if name in rules.model_fields_set]
         if rules.groups is not None:
-            found += [_KEYS_OF_GROUPS[name] for name in rules.groups.model_fields_set]
-        for key in sorted(set(found) & set(self.fence.forbid)):
+            forbidden += [_KEYS_OF_GROUPS[name] for name in rules.groups.model_fields_set]
+        for key in sorted(set(forbidden) & set(self.fence.forbid)):
             raise refusal(f"{self} forbids this setting; take it out", f"{place}.{key}")
 
     def refuse_short(self, policy: TopicPolicy, rules: Sequence[tuple[str, TopicRules]]) -> None:

@@ -43,17 +43,17 @@ def parsed(
     try:
         return kind.model_validate(tree)
     except ValidationError as exc:
-        found = exc.errors()
-    places = [error["loc"] for error in found]
-    found = [
+        errors = exc.errors()
+    places = [error["loc"] for error in errors]
+    errors = [
         error
-        for error, place in zip(found, places, strict=True)
+        for error, place in zip(errors, places, strict=True)
         # Pydantic counts the good entries of a list alone.
         if error["type"] != "too_short"
         or not any(other[:-1][: len(place)] == place for other in places)
     ]
     # Raised out here, not from exc: what it was made from holds every value, secrets too.
-    raise together([ConfigError(sentence_of(error), path=path_of(error)) for error in found])
+    raise together([ConfigError(sentence_of(error), path=path_of(error)) for error in errors])
 
 
 def read_text(path: Path, option: str, files: ConfigFiles, most_bytes: int) -> str:

@@ -394,18 +394,18 @@ def _by_name(
     entries: Iterable[PolicyEntry], known: Mapping[str, PolicyEntry]
 ) -> dict[str, PolicyEntry]:
     """The entries of exact names, beside those that are ``known``."""
-    found: dict[str, PolicyEntry] = {}
+    by_name: dict[str, PolicyEntry] = {}
     for entry in entries:
         if (name := entry.entry.name) is None:
             continue
-        if first := known.get(name) or found.get(name):
+        if first := known.get(name) or by_name.get(name):
             other = _seen_from(first.source, entry.source)
             raise refusal(
                 f"expected one entry for the topic {name}, but {other} is another one; keep one",
                 f"{entry.source}.name",
             )
-        found[name] = entry
-    return found
+        by_name[name] = entry
+    return by_name
 
 
 def _refuse_namesakes(source: str, rules: TopicRules) -> None:

@@ -44,12 +44,12 @@ def read_policy_files(
     Raises ConfigError for a glob that leads to no file, unless there may be ``none_yet``, and for
     bad files without a fence, which it names."""
     fenced = _fenced_names(config, base_dir)
-    found = _found_by_globs(config, outside.files, base_dir, fenced, none_yet=none_yet)
+    names = _found_by_globs(config, outside.files, base_dir, fenced, none_yet=none_yet)
     read: list[PolicyFile | UnreadableFile] = list(
-        _fenced_files(config, outside, base_dir, fenced, found)
+        _fenced_files(config, outside, base_dir, fenced, names)
     )
     errors: list[ConfigError] = []
-    for name in found:
+    for name in names:
         try:
             read.append(_policy_file(name, outside, base_dir))
         except ConfigError as error:
@@ -70,10 +70,10 @@ def unreadable_files(
     with what has taken its place. ``files`` learns what was read."""
     outside, base_dir = Outside(environ, files, check_properties), config.base_dir
     fenced = _fenced_names(config, base_dir)
-    found: list[str] = []
+    names: list[str] = []
     with suppress(ConfigError):
-        found = _found_by_globs(config, files, base_dir, fenced, none_yet=True)
-    read = _fenced_files(config, outside, base_dir, fenced, found)
+        names = _found_by_globs(config, files, base_dir, fenced, none_yet=True)
+    read = _fenced_files(config, outside, base_dir, fenced, names)
     worked_out = work_out_policies(
         config.defaults, config.topics, read, config.fences, config.readers
     )
@@ -108,7 +108,7 @@ def _found_by_globs(
     direct one; a name that is a link to a ``fenced`` one stands for that."""
     fenced_paths = {_direct_path(name, files, base_dir) for name in fenced}
     missing = [name for name in fenced if files.is_missing(base_dir / name)]
-    found: dict[str, str] = {}  # by real path
+    by_real_path: dict[str, str] = {}
     for index, pattern in enumerate(config.policies or ()):
         if isinstance(pattern, Fence) or is_unknown(pattern):
             continue
@@ -125,10 +125,10 @@ def _found_by_globs(
         for name in names:
             place = files.resolve(base_dir / name)
             if fenced_paths.isdisjoint(place.way):
-                first = found.setdefault(place.real_path, name)
+                first = by_real_path.setdefault(place.real_path, name)
                 if len(place.way) < len(files.resolve(base_dir / first).way):
-                    found[place.real_path] = name
-    return list(found.values())
+                    by_real_path[place.real_path] = name
+    return list(by_real_path.values())
 
 
 def _direct_path(name: str, files: ConfigFiles, base_dir: Path) -> str:
@@ -238,9 +238,9 @@ def _would_find(pattern: str, name: str) -> bool:
 
 def leads_to(config: Config, base_dir: Path, path: Path) -> bool:
     """Whether ``policies`` leads from ``base_dir`` to the file."""
-    found = (
+    names = (
         name
         for item in config.policies or ()
         for name in ([item.file] if isinstance(item, Fence) else find(item, base_dir))
     )
-    return any((base_dir / name).resolve() == path.resolve() for name in found)
+    return any((base_dir / name).resolve() == path.resolve() for name in names)

@@ -116,8 +116,8 @@ def shipped(name: str) -> str:
     written, in a clone's ``config/``."""
     here = Path(__file__)
     installed = here.with_name(name)
-    found = installed if installed.exists() else here.parents[2] / "config" / name
-    return found.read_text("utf-8")
+    path = installed if installed.exists() else here.parents[2] / "config" / name
+    return path.read_text("utf-8")
 
 
 _SUBSTITUTION = {"type": "string", "pattern": r"^\$\{[^}]+\}$"}

@@ -462,12 +462,12 @@ class Daemon:
         try:
             engine = self._made(config)
         except ConfigError as error:
-            found = self._unreadable_of(self._of_clients, ConfigFiles())
+            unreadable = self._unreadable_of(self._of_clients, ConfigFiles())
             with self._taking_over:
                 is_last = self._in_force is config  # else a further reload has come meanwhile
                 if is_last:
                     self._taken_over = self._of_clients
-            self._refuse(error, found if is_last else None)
+            self._refuse(error, unreadable if is_last else None)
             with self._taking_over:
                 if self._engine.fits(self._in_force):  # which holds what can't be read
                     self._engine.config = self._history.config = self._in_force

@@ -124,7 +124,7 @@ class BrokerDisks:
         compacted = {topic.name for topic in snapshot.topics if "compact" in topic.cleanup_policy}
         suspects = unmoved_log_starts(self._history, self._patience)
         overdue = overdue_records(kafka, snapshot, reading, suspects, self._check_interval_ms)
-        found = [
+        partitions = [
             *stuck_moves(self._history, self._patience),
             *(
                 stuck  # not of a compacted topic: each broker compacts its replica at its own time
@@ -133,7 +133,7 @@ class BrokerDisks:
             ),
             *overdue_retention(overdue),
         ]
-        return tuple(sorted(found))
+        return tuple(sorted(partitions))
 
 
 @dataclass(frozen=True, slots=True)

@@ -217,14 +217,14 @@ def _sources_not_named(
     named = {
         topic.reading.name: {external.name for external in _readers_of(topic)} for topic in topics
     }
-    found: defaultdict[str, list[ExternalReader]] = defaultdict(list)
+    unnamed: defaultdict[str, list[ExternalReader]] = defaultdict(list)
     for reader, position in positions.items():
         if reader.spark_checkpoint is None:
             continue
         for name in _topics_of_position(position) & named.keys():
             if reader.name not in named[name]:
-                found[name].append(reader)
-    return found
+                unnamed[name].append(reader)
+    return unnamed
 
 
 def unnamed_readers(
@@ -232,7 +232,7 @@ def unnamed_readers(
 ) -> tuple[str, ...]:
     """Sentences: which external reader's position names an enabled topic whose policy does not name
     the reader, and what follows."""
-    found: set[str] = set()
+    names: set[str] = set()
     positions = [(reader, _by_topic(position)) for reader, position in external.items()]
     for topic in topics:
         policy, name = topic.reading.policy, topic.reading.name
@@ -250,11 +250,11 @@ def unnamed_readers(
                 if is_query
                 else "what it has not read there can be deleted"
             )
-            found.add(
+            names.add(
                 f"the position of {say_reader(reader.name, GroupKind.EXTERNAL)} names topic "
                 f"{name}, whose groups.external does not name the reader: {follows}"
             )
-    return tuple(sorted(found))
+    return tuple(sorted(names))
 
 
 def _readers_of(topic: EnabledTopic) -> tuple[ExternalReader, ...]:
@@ -324,8 +324,8 @@ def positions_of(
     asked = np.where(is_known, topics * width + numbers, NOWHERE)
     places = int(keys[-1]) + 1
     if places > DENSE * max(len(asked), len(keys)):
-        found = np.minimum(np.searchsorted(keys, asked), len(keys) - 1)
-        return np.where(keys[found] == asked, found, NOWHERE)
+        nearest = np.minimum(np.searchsorted(keys, asked), len(keys) - 1)
+        return np.where(keys[nearest] == asked, nearest, NOWHERE)
     position_at = np.full(places + 1, NOWHERE)  # what is not there is looked up at the end
     position_at[keys] = np.arange(len(keys))
     return position_at[np.where(asked < places, asked, NOWHERE)]

@@ -56,10 +56,10 @@ class CommitReader:
             if tell_less
             else None
         )
-        found = dict(self._kafka.commits(tell_all)) if tell_all else {}
+        commits = dict(self._kafka.commits(tell_all)) if tell_all else {}
         if of_named is not None:
-            found |= of_named.result()
-        return found
+            commits |= of_named.result()
+        return commits
 
     def unless_more_partitions(self, topics: Sequence[EnabledTopic]) -> tuple[EnabledTopic, ...]:
         """The same topics; each that has more partitions than were named has a failure.

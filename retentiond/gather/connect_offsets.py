@@ -39,7 +39,7 @@ def connector_commits(
 ) -> tuple[Commit, ...]:
     """What the connector reads next. ``records``: the last of each key of the topic; ``parsed``
     reads JSON. Raises `NoPosition`, and whatever ``parsed`` raises."""
-    found: dict[SourcePartition, int | None] = {}
+    positions: dict[SourcePartition, int | None] = {}
     for record in records:
         key = None if record.key is None else parsed(record.key)
         if not isinstance(key, list) or len(key) != 2 or not isinstance(key[0], str):
@@ -50,9 +50,9 @@ def connector_commits(
         if wanted.cluster not in (None, source.cluster):
             continue
         position = None if record.value is None else _next_offset(parsed(record.value), wanted)
-        before = found.get(source, position)
-        found[source] = None if position is None or before is None else min(before, position)
-    clusters = sorted({source.cluster for source in found})
+        before = positions.get(source, position)
+        positions[source] = None if position is None or before is None else min(before, position)
+    clusters = sorted({source.cluster for source in positions})
     if not clusters:
         of_cluster = "" if wanted.cluster is None else f" in cluster {wanted.cluster}"
         raise NoPosition(
@@ -66,7 +66,7 @@ def connector_commits(
         )
     return tuple(
         Commit(source.topic, source.partition, position)
-        for source, position in sorted(found.items())
+        for source, position in sorted(positions.items())
         if position is not None
     )
 

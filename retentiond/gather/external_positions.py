@@ -258,11 +258,11 @@ def _by_paths(paths: Sequence[OffsetsPath], document: Any) -> dict[str, dict[int
     smallest: dict[str, dict[int, int]] = {}
     for path in paths:
         try:
-            found = path.follow(document)
+            contents = path.follow(document)
         except LookupError as error:
             raise NoPosition(f"it has {error.args[0]} on the path {_shown(str(path))}") from None
         of_topic = smallest.setdefault(path.topic, {})
-        for content in found:
+        for content in contents:
             offsets = content if path.partition is None else {str(path.partition): content}
             for commit in _commits({path.topic: offsets}):
                 if commit.offset is None:
@@ -346,15 +346,15 @@ def _commits(next_offsets: Any) -> tuple[Commit, ...]:
     """Checked: ``{topic: {partition: next offset}}``, the partitions as numbers or texts."""
     if not isinstance(next_offsets, Mapping):
         raise NoPosition("its position is no mapping of topics")
-    found = []
+    commits = []
     for topic, partitions in next_offsets.items():
         if not isinstance(topic, str) or not isinstance(partitions, Mapping):
             raise NoPosition(f"its position of topic {_shown(topic)} is no mapping of partitions")
         for partition, offset in partitions.items():
-            found.append(Commit(topic, _whole(partition, topic), _whole(offset, topic)))
-    if len({(commit.topic, commit.partition) for commit in found}) < len(found):
+            commits.append(Commit(topic, _whole(partition, topic), _whole(offset, topic)))
+    if len({(commit.topic, commit.partition) for commit in commits}) < len(commits):
         raise NoPosition("its position names a partition twice")
-    return tuple(found)
+    return tuple(commits)
 
 
 def _whole(value: Any, topic: str) -> int:

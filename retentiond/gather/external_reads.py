@@ -45,7 +45,7 @@ def start_reading(
 
     def positions() -> dict[ExternalReader, Position]:
         return {
-            reader: _awaited(found, give_up_at, most_seconds) for reader, found in begun.items()
+            reader: _awaited(reading, give_up_at, most_seconds) for reader, reading in begun.items()
         }
 
     return positions
@@ -54,11 +54,11 @@ def start_reading(
 def _begin(reader: ExternalReader, now_ms: int, kafka: Kafka) -> Future[Position]:
     with _lock:
         if _under_way[reader] >= MOST_UNDER_WAY:
-            found: Future[Position] = Future()
-            found.set_result(
+            position: Future[Position] = Future()
+            position.set_result(
                 Failure(EXTERNAL_READER, "earlier readings of its position have not come back yet")
             )
-            return found
+            return position
         _under_way[reader] += 1
 
     def read() -> Position:

@@ -112,7 +112,7 @@ def gather(
         gone_topics=topics.gone,
         visible_topics=topics.listed,
         other_topics=_awaited(listing, config, existing, topics.gone),
-        commit_counts={group: len(found) for group, found in listing.commits.items()},
+        commit_counts={group: len(commits) for group, commits in listing.commits.items()},
         knows_external=not config.unreadable,
         clock_skew_ms=now_ms - cluster_ms if isinstance(cluster_ms, int) else None,
     )
@@ -262,10 +262,10 @@ def _topics(kafka: Kafka, config: Config, remembered: Set[str], executor: Execut
     unlisted = config.exact_names - listed
     enabled = enabled_topics(kafka, config, listed | unlisted, executor)
     # A topic that the policy names, and that may not be seen, is a topic with a failure.
-    found = tuple(
+    existing = tuple(
         topic for topic in enabled if not (topic.reading.name in unlisted and topic.is_gone)
     )
-    return _Topics(found, topics_gone(kafka, remembered - listed), listed)
+    return _Topics(existing, topics_gone(kafka, remembered - listed), listed)
 
 
 def _partitions(topics: Sequence[EnabledTopic]) -> list[TopicPartition]:

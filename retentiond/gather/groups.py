@@ -236,21 +236,21 @@ def with_completeness(
 
 def problems(before: CoordinatorState, after: CoordinatorState) -> tuple[str, ...]:
     """Why a listing taken between the two readings may lack groups, a sentence each."""
-    found: list[str] = []
+    sentences: list[str] = []
     if before.cluster_id != after.cluster_id:
-        found.append(
+        sentences.append(
             f"the cluster was {before.cluster_id} before the groups were listed, and is "
             f"{after.cluster_id} after it: see that kafka.bootstrap.servers name one cluster only"
         )
     if not after.may_describe_offsets:
-        found.append(
+        sentences.append(
             "Kafka hides __consumer_offsets from this principal, so groups could go missing "
             "unnoticed: grant it DESCRIBE on that topic "
             "(kafka-acls --add --topic __consumer_offsets --operation Describe)"
         )
     leaderless = sorted({*before.leaderless, *after.leaderless})
     if leaderless:
-        found.append(
+        sentences.append(
             f"{say_many(len(leaderless), 'partition')} of __consumer_offsets "
             f"{say_verb(len(leaderless), 'has', 'have')} no leader "
             f"({', '.join(map(str, leaderless[:5]))}): their groups can't be seen"
@@ -258,10 +258,10 @@ def problems(before: CoordinatorState, after: CoordinatorState) -> tuple[str, ..
     partitions = {partition for partition, _, _ in after.leaders}
     moved = before.leaders != after.leaders or len(after.leaders) > len(partitions)
     if moved:
-        found.append("group coordinators moved while the groups were listed")
+        sentences.append("group coordinators moved while the groups were listed")
     not_at_work = sorted({*before.not_at_work, *after.not_at_work} - {*leaderless})
     if not_at_work and not moved and before.may_ask and after.may_ask:
-        found.append(
+        sentences.append(
             f"{say_many(len(not_at_work), 'group coordinator')} "
             f"{say_verb(len(not_at_work), 'is', 'are')} not available "
             f"({say_verb(len(not_at_work), 'partition', 'partitions')} "
@@ -270,13 +270,13 @@ def problems(before: CoordinatorState, after: CoordinatorState) -> tuple[str, ..
         )
     behind = sorted({*before.behind, *after.behind})
     if behind and not moved:
-        found.append(
+        sentences.append(
             f"{say_many(len(behind), 'leader')} of __consumer_offsets "
             f"{say_verb(len(behind), 'has', 'have')} not caught up yet "
             f"({say_verb(len(behind), 'partition', 'partitions')} "
             f"{', '.join(map(str, behind[:5]))}): their groups can't be seen"
         )
-    return tuple(found)
+    return tuple(sentences)
 
 
 def _reads(group: ListedGroup) -> bool:
@@ -285,8 +285,8 @@ def _reads(group: ListedGroup) -> bool:
 
 
 def _has_none(group: ListedGroup, commits: Mapping[str, Sequence[Commit] | Failure]) -> bool:
-    found = commits.get(group.group_id, NOT_ANSWERED)
-    return not isinstance(found, Failure) and not len(found)
+    answer = commits.get(group.group_id, NOT_ANSWERED)
+    return not isinstance(answer, Failure) and not len(answer)
 
 
 def _reading(

@@ -119,11 +119,11 @@ def under_pressure(snapshot: Snapshot, kafka: Kafka, positions: Collection[int])
         for at in wanted
         if (reading := snapshot.partitions[at]).failure is None
     }
-    found = retention_offsets(kafka, asked, snapshot.taken_at_ms, logs)
+    offsets = retention_offsets(kafka, asked, snapshot.taken_at_ms, logs)
     partitions = list(snapshot.partitions)
     for at, retention_ms in wanted.items():
         reading = partitions[at]
-        offset = found.get(names[at], NOT_ANSWERED) if retention_ms else None
+        offset = offsets.get(names[at], NOT_ANSWERED) if retention_ms else None
         if isinstance(offset, Failure) or reading.failure is not None:
             continue
         young = _end_of(reading) if offset is None else offset
@@ -206,15 +206,15 @@ class OffsetReads:
         log_start = self.log_starts.get(key, NOT_ANSWERED)
         high_watermark = self.high_watermarks.get(key, NOT_ANSWERED)
         if retention_ms > 0:
-            found = self.by_time.get(key, NOT_ANSWERED)
-            if isinstance(found, Failure) and (
+            offset = self.by_time.get(key, NOT_ANSWERED)
+            if isinstance(offset, Failure) and (
                 isinstance(log_start, int)
                 and isinstance(high_watermark, int)
                 and log_start >= high_watermark
             ):
-                found = None
-            if found is not None:
-                return found
+                offset = None
+            if offset is not None:
+                return offset
         last_stable = self.last_stable.get(key, NOT_ANSWERED)
         if isinstance(high_watermark, Failure):
             return high_watermark

@@ -62,12 +62,14 @@ class AddressBook:
     def look_up(self, name: object, ask: Callable[[], Addresses]) -> Future[Addresses]:
         """``ask`` blocks. An answer is kept if it has an address."""
         with self._lock:
-            found = self._found.get(name)
-            if found is None or (found.done() and time.monotonic() > self._asked_at[name] + KEEP_S):
+            addresses = self._found.get(name)
+            if addresses is None or (
+                addresses.done() and time.monotonic() > self._asked_at[name] + KEEP_S
+            ):
                 self._asked_at[name] = time.monotonic()
-                found = in_background(lambda: self._asked(name, ask), "look-up")
-                self._found[name] = found
-            return found
+                addresses = in_background(lambda: self._asked(name, ask), "look-up")
+                self._found[name] = addresses
+            return addresses
 
     def drop(self, name: object) -> None:
         with self._lock:
@@ -189,17 +191,17 @@ class Sockets:
         """A socket that is connected to the first of the name's addresses that takes it."""
         failure = KafkaConnectionError("DNS Resolution failure")
         addresses = ADDRESSES.in_order(name, await self._addresses(name, timeout_at))
-        for position, found in enumerate(addresses):
+        for position, address in enumerate(addresses):
             left = len(addresses) - position
             try:
-                made = await self._connected_to(found, _share_of(timeout_at, left))
+                made = await self._connected_to(address, _share_of(timeout_at, left))
             except (OSError, KafkaError) as error:
-                ADDRESSES.note(name, found[4], has_failed=True)
+                ADDRESSES.note(name, address[4], has_failed=True)
                 timed_out = isinstance(error, KafkaTimeoutError)
                 said = "Connection timed out" if timed_out else f"unable to connect: {error}"
                 failure = KafkaConnectionError(said)
             else:
-                self._taken[name] = found[4]
+                self._taken[name] = address[4]
                 return made
             if timeout_at is not None and time.monotonic() >= timeout_at:
                 break
@@ -223,14 +225,14 @@ class Sockets:
         return made
 
     async def _addresses(self, name: Name, timeout_at: float | None) -> Addresses:
-        found = look_up(name)
-        wait([found], AT_ONCE_S)
-        while not found.done():
+        addresses = look_up(name)
+        wait([addresses], AT_ONCE_S)
+        while not addresses.done():
             if timeout_at is not None and time.monotonic() >= timeout_at:
                 raise KafkaConnectionError(f"looking up the name {name[0]} takes too long (DNS)")
             await self._net.sleep(POLL_S)
         try:
-            return found.result()
+            return addresses.result()
         except ValueError as error:  # a broker may call itself what no resolver can be asked about
             raise KafkaConnectionError(f"{name[0]!a} is no host's name ({error})") from error
 

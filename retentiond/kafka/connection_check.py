@@ -150,8 +150,8 @@ def _connected(host: str, port: int, settings: ClientSettings) -> socket.socket:
 def address_of(server: str) -> tuple[str, int]:
     """Host and port of ``HOST:PORT``; ``SCHEME://`` may precede it, and the port may be missing."""
     place = server.strip().rpartition("://")[2]
-    if found := WITH_PORT.fullmatch(place):
-        return found[1].strip("[]"), int(found[2])
+    if match := WITH_PORT.fullmatch(place):
+        return match[1].strip("[]"), int(match[2])
     return place.strip("[]"), USUAL_PORT
 
 

@@ -337,10 +337,10 @@ class NetworkClient:
         once. One that does not answer is left out."""
         nodes = self.known_brokers()
         began = time.monotonic()
-        found: dict[int, float] = {}
+        seconds: dict[int, float] = {}
 
         def note(node: int, _answer: object) -> None:
-            found[node] = time.monotonic() - began
+            seconds[node] = time.monotonic() - began
 
         asked = [self._manager.send(metadata_request(()), node_id=node) for node in nodes]
         for node, future in zip(nodes, asked, strict=True):
@@ -348,7 +348,7 @@ class NetworkClient:
         for future in asked:
             with contextlib.suppress(KafkaError, OSError):
                 await future
-        return found
+        return seconds
 
     async def proven_brokers(self) -> frozenset[int]:
         """The known brokers that have told within `PROOF_S` that they belong to this cluster."""
@@ -368,18 +368,18 @@ class NetworkClient:
         """After how many seconds the name of each known broker is looked up; the next connections
         go by the answers."""
         began = time.monotonic()
-        found: dict[int, float] = {}
+        seconds: dict[int, float] = {}
 
         def note(node: int, _addresses: object) -> None:
-            found[node] = time.monotonic() - began
+            seconds[node] = time.monotonic() - began
 
         asked = {known.node_id: known for known in self._manager.cluster.brokers()}
         for node, broker in asked.items():
             name = (broker.host, broker.port, self._family)
             look_up(name, anew=True).add_done_callback(partial(note, node))
-        while found.keys() < asked.keys():
+        while seconds.keys() < asked.keys():
             await self._manager._net.sleep(POLL_S)
-        return found
+        return seconds
 
     def disconnect(self) -> None:
         for node in self.known_brokers():

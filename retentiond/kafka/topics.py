@@ -60,8 +60,10 @@ def describe_topics(
 
     async def ask(network: NetworkClient) -> dict[str, TopicDescription | Failure]:
         topics = (await leaders.read(network, names)).topics
-        found = {topic.name: _read(topic, _description, topic.name, "Describe") for topic in topics}
-        return {name: found.get(name, NOT_ANSWERED) for name in names}
+        descriptions = {
+            topic.name: _read(topic, _description, topic.name, "Describe") for topic in topics
+        }
+        return {name: descriptions.get(name, NOT_ANSWERED) for name in names}
 
     return client.run(ask) if names else {}
 
@@ -74,11 +76,11 @@ def topic_configs(client: Client, names: Collection[str]) -> Mapping[str, TopicC
             for name in names
         ]
         results = (await network.send(DescribeConfigsRequest(resources=resources))).results
-        found = {
+        configs = {
             result.resource_name: _read(result, _config, result.resource_name, "DescribeConfigs")
             for result in results
         }
-        return {name: found.get(name, NOT_ANSWERED) for name in names}
+        return {name: configs.get(name, NOT_ANSWERED) for name in names}
 
     return client.run(ask) if names else {}
 

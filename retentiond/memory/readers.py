@@ -285,8 +285,8 @@ class Readers:
 
     def about(self, topics: Iterable[str]) -> Readers:
         """The readers of these topics alone. It costs nothing for a single one."""
-        found = [self._parts[topic] for topic in sorted({*topics} & self._parts.keys())]
-        tables = [self.table.slice(rows.start, rows.stop - rows.start) for rows in found]
+        parts = [self._parts[topic] for topic in sorted({*topics} & self._parts.keys())]
+        tables = [self.table.slice(rows.start, rows.stop - rows.start) for rows in parts]
         return Readers(pa.concat_tables(tables).combine_chunks()) if tables else NOBODY
 
     def are(self, group_id: str, is_external: bool | None = None) -> Flags:

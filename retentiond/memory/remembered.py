@@ -106,8 +106,8 @@ class Rows(NamedTuple):
 
     def of_topics(self, are: Iterable[bool]) -> Flags:
         """For each row, whether its topic is; ``are``: of the reading's topics."""
-        found: Flags = values_at(np.array([*are], np.bool_), self.topics, False)
-        return found
+        flags: Flags = values_at(np.array([*are], np.bool_), self.topics, False)
+        return flags
 
 
 def are_forgotten(readers: Readers, topic_of: Integers, topics: Sequence[TopicReading]) -> Flags:

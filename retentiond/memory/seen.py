@@ -114,10 +114,10 @@ def seen(snapshot: Snapshot, readers: Readers, rows: Rows, others: Others) -> Se
     owners = rows_among(pairs, rows.pairs)
     commits, is_told = _commits(snapshot, now, owners, everybody, is_void=is_void, is_told=is_told)
     told = np.flatnonzero(is_told)
-    found = everybody.present(told, kinds[told], commits)
+    present = everybody.present(told, kinds[told], commits)
     is_new = told >= len(readers)
     return Seen(
-        NOBODY.with_rows(found.where(is_new)), found.where(~is_new), is_missing[: len(readers)]
+        NOBODY.with_rows(present.where(is_new)), present.where(~is_new), is_missing[: len(readers)]
     )
 
 

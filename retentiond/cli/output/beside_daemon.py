@@ -68,12 +68,12 @@ def _explain(cycle: LastCycle, about: Mapping[str, str]) -> str:
     config, report, snapshot = cycle.config, cycle.report, cycle.snapshot
     at = partitions_at(snapshot, topic, partition)
     evidence = ExplainedPlan(report, snapshot, recall_topic(config.state_dir, topic), {})
-    found = explained(evidence, topic, [row.partition for row in at])
+    explanation = explained(evidence, topic, [row.partition for row in at])
     text = io.StringIO()
     show(
         Printer(text, Look(int(about["width"]), about["colors"])),
         report,
-        with_state(found, config, partition),
+        with_state(explanation, config, partition),
         Output(about["output"]),
         is_whole=partition is None,
         age_ms=cycle.age_ms,

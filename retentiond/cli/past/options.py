@@ -85,14 +85,14 @@ class Period(NamedTuple):
 def period(since: str, until: str | None = None) -> Period:
     """Raises `UsageError`."""
     now = now_ms()
-    found = Period(
+    chosen = Period(
         epoch_ms(since, "--since", now),
         now if until is None else epoch_ms(until, "--until", now),
         "--since" if until is None else "--since or --until",
     )
-    if found.since_ms >= found.until_ms:
+    if chosen.since_ms >= chosen.until_ms:
         raise UsageError(EMPTY_SPAN if until else "--since lies in the future")
-    return found
+    return chosen
 
 
 def answered(

@@ -111,15 +111,15 @@ def recommend(  # noqa: PLR0917 - typer hands each option over by its name
         never = frozenset[str]() if write_config is None else never_deletable(past)
         return past, recommended(replay, safety, again), never
 
-    past, found, never = answered(in_force, asked, question, cluster=cluster)
-    if not found:
+    past, recommendations, never = answered(in_force, asked, question, cluster=cluster)
+    if not recommendations:
         raise UsageError(
             "nothing can be recommended: in that time no enabled topic was seen in two entries of "
             "the history; ask for a longer time with --since, or later"
         )
-    show(past, found, safety, output)
+    show(past, recommendations, safety, output)
     if write_config is not None:
-        write(write_config, in_force, found, never)
+        write(write_config, in_force, recommendations, never)
 
 
 def show(past: Past, found: Sequence[Recommendation], safety: float, output: Output) -> None:

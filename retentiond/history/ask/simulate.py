@@ -235,10 +235,10 @@ def observed_ms(past: Past) -> Mapping[str, int]:
         ) GROUP BY topic, run
         """
     )
-    found: Counter[str] = Counter()
+    by_topic: Counter[str] = Counter()
     for run in runs.to_pylist():
-        found[run["topic"]] += until_entry[run["last_entry"]] - until_entry[run["first_entry"]]
-    return found
+        by_topic[run["topic"]] += until_entry[run["last_entry"]] - until_entry[run["first_entry"]]
+    return by_topic
 
 
 def _observed_step(timeline: Timeline, sooner: Moment, later: Moment) -> int:

@@ -75,16 +75,16 @@ async def ask_coordinators(
         group: listed_by[group] for group in groups if group in listed_by
     }
     nodes |= await find_coordinators(network, [group for group in groups if group not in nodes])
-    found, without_answer = await _ask(network, nodes, request, read, size)
-    failed = [name for name, answer in found.items() if isinstance(answer, Failure)]
+    answers, without_answer = await _ask(network, nodes, request, read, size)
+    failed = [name for name, answer in answers.items() if isinstance(answer, Failure)]
     if failed:
         await network.offsets_topic()  # a coordinator may have joined since the last metadata
         nodes = await find_coordinators(network, failed)
         alone = {group: node for group, node in nodes.items() if group in without_answer}
         others = {group: node for group, node in nodes.items() if group not in without_answer}
         for again, at_once in ((alone, 1), (others, size)):
-            found.update((await _ask(network, again, request, read, at_once))[0])
-    return found
+            answers.update((await _ask(network, again, request, read, at_once))[0])
+    return answers
 
 
 async def _ask(
@@ -97,25 +97,25 @@ async def _ask(
     """What is told of each group, and the groups whose batch had no answer. ``nodes``: each group's
     coordinator."""
     without_answer: set[str] = set()
-    found: dict[str, T | Failure] = dict.fromkeys(nodes, NOT_ANSWERED)
+    answers: dict[str, T | Failure] = dict.fromkeys(nodes, NOT_ANSWERED)
     by_node: dict[int, list[str]] = {}
     for group, node in nodes.items():
         if isinstance(node, Failure):
-            found[group] = node
+            answers[group] = node
         else:
             by_node.setdefault(node, []).append(group)
     for names, answer in await network.send_batches(by_node, size, request):
         if isinstance(answer, Exception):
-            found.update(dict.fromkeys(names, failure_of_exception(answer)))
+            answers.update(dict.fromkeys(names, failure_of_exception(answer)))
             without_answer.update(names)
         else:
             told: dict[str, T | Failure] = {}
             for group, value in read(answer):
                 told[group] = TOLD_TWICE if group in told else value
-            found.update({group: told[group] for group in names if group in told})
+            answers.update({group: told[group] for group in names if group in told})
     explained = {
         group: with_group_grant(answer) if isinstance(answer, Failure) else answer
-        for group, answer in found.items()
+        for group, answer in answers.items()
     }
     return explained, without_answer
 
@@ -133,13 +133,13 @@ async def find_coordinators(
             min_version=FIND_COORDINATOR_BATCHED,
         )
     )
-    found: dict[str, int | Failure] = {
+    coordinators: dict[str, int | Failure] = {
         row.key: failure_of_code(row.error_code, row.error_message)
         if row.error_code
         else row.node_id
         for row in answer.coordinators
     }
-    return {group: found.get(group, NO_COORDINATOR) for group in groups}
+    return {group: coordinators.get(group, NO_COORDINATOR) for group in groups}
 
 
 GroupCommits = Sequence[Commit] | Failure
@@ -211,7 +211,7 @@ def _share_request(groups: Sequence[str]) -> Any:
 def _start_offsets(group: Any) -> GroupCommits:
     if group.error_code:
         return failure_of_code(group.error_code, group.error_message)
-    found = [
+    commits = [
         Commit(
             topic.topic_name,
             partition.partition_index,
@@ -221,4 +221,4 @@ def _start_offsets(group: Any) -> GroupCommits:
         for topic in group.topics
         for partition in topic.partitions
     ]
-    return TOLD_TWICE if CommitColumns.of(found).has_repeats() else found
+    return TOLD_TWICE if CommitColumns.of(commits).has_repeats() else commits

@@ -245,12 +245,12 @@ async def partitions_caught_up(
 @cache
 def names_by_partition(partitions: int) -> Sequence[str]:
     """For each partition of ``__consumer_offsets`` the name of a group that belongs to it."""
-    found: dict[int, str] = {}
+    names: dict[int, str] = {}
     for number in count():
-        if len(found) == partitions:
-            return [found[partition] for partition in range(partitions)]
+        if len(names) == partitions:
+            return [names[partition] for partition in range(partitions)]
         name = f"retentiond-probe-{number}"
-        found.setdefault(coordinating_partition(name, partitions), name)
+        names.setdefault(coordinating_partition(name, partitions), name)
     raise AssertionError  # `count` does not end
 
 

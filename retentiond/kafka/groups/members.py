@@ -107,14 +107,14 @@ def members(client: Client, groups: Collection[ListedGroup]) -> Mapping[str, Mem
         by_kind.setdefault(group.kind, []).append(group.group_id)
 
     async def ask(network: NetworkClient) -> dict[str, Members]:
-        found: dict[str, Members] = {}
+        by_group: dict[str, Members] = {}
         for kind, names in by_kind.items():
             if kind in _KINDS:
-                found.update(await _describe(network, names, *_KINDS[kind]))
+                by_group.update(await _describe(network, names, *_KINDS[kind]))
             else:
                 unknown = Failure("UNKNOWN_KIND", f"{kind} groups can't be described")
-                found.update(dict.fromkeys(names, unknown))
-        return found
+                by_group.update(dict.fromkeys(names, unknown))
+        return by_group
 
     return client.run(ask) if groups else {}
 

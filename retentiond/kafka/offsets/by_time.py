@@ -53,11 +53,11 @@ def offsets_at(
 ) -> Found:
     """``look_up`` asks the brokers for times, ``newest`` for the largest timestamps that they
     have; -1: there is none; a `Failure`, or nothing: it is not known."""
-    found = look_up(timestamps_ms)
-    hidden = _hidden(found, timestamps_ms, newest)
+    offsets = look_up(timestamps_ms)
+    hidden = _hidden(offsets, timestamps_ms, newest)
     # A record may have come since.
     again = look_up({at: timestamps_ms[at] for at in hidden}) if hidden else {}
-    return found | {at: hidden[at] if offset is None else offset for at, offset in again.items()}
+    return offsets | {at: hidden[at] if offset is None else offset for at, offset in again.items()}
 
 
 def _hidden(
@@ -156,26 +156,26 @@ class TieredLookups:
             if (looked_up := self._known.get(at)) and looked_up.log == logs.get(at)
             if looked_up.time_ms <= time_ms
         }
-        found: Found = {
+        offsets: Found = {
             at: lookup.offset for at, lookup in known.items() if lookup.time_ms == times_ms[at]
         }
         until = time.monotonic() + CALL_S
-        turns = sorted(times_ms.keys() - found.keys(), key=lambda at: self._asked_at.get(at, 0.0))
+        turns = sorted(times_ms.keys() - offsets.keys(), key=lambda at: self._asked_at.get(at, 0.0))
         for row in _rows(turns, logs):
             if time.monotonic() >= until:
                 break
             asked = self._look_up({at: times_ms[at] for at in row}, ask, until)
             self._asked_at |= dict.fromkeys(row, time.monotonic())
-            found |= {at: answer for at, answer in asked.items() if not _is_busy(answer)}
+            offsets |= {at: answer for at, answer in asked.items() if not _is_busy(answer)}
         for at in turns:
-            answer = found.get(at, AGE_PENDING)
+            answer = offsets.get(at, AGE_PENDING)
             earlier = known.get(at)
             if earlier and answer is not None:
                 proven = -1 if isinstance(answer, Failure) else answer
                 answer = max(proven, earlier.offset)
-            found[at] = answer
+            offsets[at] = answer
             self._remember(at, logs.get(at), times_ms[at], answer)
-        return found
+        return offsets
 
     def keep(self, listed: Collection[str]) -> None:
         """Forgets all other topics."""
@@ -260,14 +260,14 @@ def _is_busy(answer: int | Failure | None) -> bool:
 
 def _patiently(times_ms: Mapping[TopicPartition, int], ask: BrokerQueries, until: float) -> Found:
     """With further attempts where a broker's queue was full, as long as there is time."""
-    found = ask.in_small_requests(times_ms) if times_ms else {}
+    offsets = ask.in_small_requests(times_ms) if times_ms else {}
     for _ in range(ATTEMPTS - 1):
-        left = {at: time_ms for at, time_ms in times_ms.items() if _is_busy(found[at])}
+        left = {at: time_ms for at, time_ms in times_ms.items() if _is_busy(offsets[at])}
         if not left or time.monotonic() + RETRY_S >= until:
             break
         time.sleep(RETRY_S)
-        found |= ask.in_small_requests(left)
-    return found
+        offsets |= ask.in_small_requests(left)
+    return offsets
 
 
 def _rows(

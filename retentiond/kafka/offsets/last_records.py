@@ -186,7 +186,7 @@ class LastRecords:
 
         async def ask(network: NetworkClient) -> dict[TopicPartition, Any]:
             led = await self._leaders.of(network, partitions)
-            found: dict[TopicPartition, Any] = {
+            records: dict[TopicPartition, Any] = {
                 at: leader for at, leader in led.items() if isinstance(leader, Failure)
             }
             asked = {at: leader for at, leader in led.items() if isinstance(leader, Leader)}
@@ -195,7 +195,7 @@ class LastRecords:
             answers = await network.send_all(
                 [(leader.node, self._request(at, leader)) for at, leader in asked.items()]
             )
-            return found | dict(zip(asked, map(_part, answers), strict=True))
+            return records | dict(zip(asked, map(_part, answers), strict=True))
 
         return self._client.run(ask)
 

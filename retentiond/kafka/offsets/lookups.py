@@ -115,15 +115,15 @@ class Offsets:
             at: time_ms for at, time_ms in timestamps_ms.items() if self._tiered.get(at.topic)
         }
         local = {at: time_ms for at, time_ms in timestamps_ms.items() if at not in remote}
-        found = by_time.offsets_at(local, partial(self._by_time, stamps_ms), self._newest)
+        offsets = by_time.offsets_at(local, partial(self._by_time, stamps_ms), self._newest)
         if remote:
             with self._lookups_lock:
-                found |= self._lookups.offsets_at(remote, self._asking(stamps_ms))
-        in_doubt = record_stamps.in_doubt(timestamps_ms, found, stamps_ms, logs or {}, now_ms())
+                offsets |= self._lookups.offsets_at(remote, self._asking(stamps_ms))
+        in_doubt = record_stamps.in_doubt(timestamps_ms, offsets, stamps_ms, logs or {}, now_ms())
         if not in_doubt:
-            return found
+            return offsets
         led = self._logs(in_doubt)
-        return found | self._stamps.unknown(in_doubt, led, self._fetch, self._first_dated)
+        return offsets | self._stamps.unknown(in_doubt, led, self._fetch, self._first_dated)
 
     def _asking(self, stamps_ms: record_stamps.Known) -> by_time.BrokerQueries:
         return by_time.BrokerQueries(
@@ -149,7 +149,7 @@ class Offsets:
         leads = self._client.run(
             lambda network: self._leaders.of(network, {position.at for position in asked})
         )
-        found: dict[PartitionEpoch, EpochEnd | Failure | None] = {}
+        ends: dict[PartitionEpoch, EpochEnd | Failure | None] = {}
         rounds: list[dict[TopicPartition, int]] = []
         """No answer names its question: a request asks about a partition once."""
         for position in asked:
@@ -162,8 +162,8 @@ class Offsets:
             into[position.at] = position.leader_epoch
         for wanted in rounds:
             answers = self._look_up(_Asked(wanted, _epochs_request, TIMES_PER_REQUEST), _epoch_end)
-            found |= {PartitionEpoch(at, wanted[at]): end for at, end in answers.items()}
-        return dict.fromkeys(asked) | found
+            ends |= {PartitionEpoch(at, wanted[at]): end for at, end in answers.items()}
+        return dict.fromkeys(asked) | ends
 
     def _by_time(
         self,
@@ -177,12 +177,12 @@ class Offsets:
         if in_small_requests:
             asked = asked._replace(per_request=by_time.PARTITIONS_AT_ONCE, in_flight=1)
         answers = self._look_up(asked, _record_or_none)
-        found: by_time.Found = {}
+        offsets: by_time.Found = {}
         for at, answer in answers.items():
-            found[at] = answer.offset if isinstance(answer, _Record) else answer
+            offsets[at] = answer.offset if isinstance(answer, _Record) else answer
             if isinstance(answer, _Record):
                 stamps_ms[at, answer.offset] = answer.timestamp_ms
-        return found
+        return offsets
 
     def _first_dated(self, partitions: Collection[TopicPartition]) -> by_time.Found:
         """The first record of each partition that has a timestamp. It is not looked for in remote
@@ -230,7 +230,7 @@ class Offsets:
     ) -> dict[TopicPartition, T | Failure]:
         async def ask(network: NetworkClient) -> dict[TopicPartition, T | Failure]:
             led = await self._leaders.of(network, asked.wanted)
-            found, doubtful = await _ask(network, asked, led, read)
+            told, doubtful = await _ask(network, asked, led, read)
             if doubtful:
                 await self._leaders.read(network, {partition.topic for partition in doubtful})
                 leads_now = await self._leaders.of(network, doubtful)
@@ -238,10 +238,10 @@ class Offsets:
                     at: asked.wanted[at]
                     for at in doubtful
                     # Who kept silent for all of a request's time has had its turn.
-                    if found[at] is not SILENT_LEADER or leads_now[at] != led[at]
+                    if told[at] is not SILENT_LEADER or leads_now[at] != led[at]
                 }
-                found |= (await _ask(network, asked._replace(wanted=again), leads_now, read))[0]
-            return found
+                told |= (await _ask(network, asked._replace(wanted=again), leads_now, read))[0]
+            return told
 
         return self._client.run(ask) if asked.wanted else {}
 
@@ -276,13 +276,13 @@ async def _ask(
     read: Callable[[Any], T],
 ) -> tuple[dict[TopicPartition, T | Failure], list[TopicPartition]]:
     """The answers, and the partitions about which another leader may have a better one."""
-    found: dict[TopicPartition, T | Failure] = dict.fromkeys(asked.wanted, NOT_ANSWERED)
+    answers: dict[TopicPartition, T | Failure] = dict.fromkeys(asked.wanted, NOT_ANSWERED)
     doubtful: list[TopicPartition] = []
     by_node: dict[int, list[tuple[TopicPartition, int]]] = {}
     for at in asked.wanted:
         leader = led[at]
         if isinstance(leader, Failure):
-            found[at] = _explained(leader, at)
+            answers[at] = _explained(leader, at)
             doubtful.append(at)
         else:
             by_node.setdefault(leader.node, []).append((at, leader.epoch))
@@ -294,7 +294,7 @@ async def _ask(
             partitions = [at for at, _ in batch]
             is_silent = isinstance(response, RequestTimedOutError)
             failure = SILENT_LEADER if is_silent else failure_of_exception(response)
-            found |= dict.fromkeys(partitions, failure)
+            answers |= dict.fromkeys(partitions, failure)
             doubtful += partitions
             continue
         meant, told = {at for at, _ in batch}, set[TopicPartition]()
@@ -302,15 +302,15 @@ async def _ask(
             if at not in meant:
                 continue
             if at in told:
-                found[at] = TOLD_TWICE
+                answers[at] = TOLD_TWICE
             elif part.error_code:
-                found[at] = _explained(failure_of_code(part.error_code), at)
+                answers[at] = _explained(failure_of_code(part.error_code), at)
                 if means(part.error_code) is Means.METADATA:
                     doubtful.append(at)
             else:
-                found[at] = read(part)
+                answers[at] = read(part)
             told.add(at)
-    return found, doubtful
+    return answers, doubtful
 
 
 def _parts(response: Any) -> Iterator[tuple[TopicPartition, Any]]:

@@ -137,8 +137,8 @@ def require_signer() -> None:
 
 def region_of(properties: Mapping[str, str]) -> str | None:
     """The cluster's, by its own setting, the names of Amazon's brokers, or AWS's variables."""
-    found = HOST_OF_MSK.search(properties.get("bootstrap.servers", ""))
-    named = [properties.get(REGION), found and found[1], *map(os.environ.get, AWS_VARIABLES)]
+    match = HOST_OF_MSK.search(properties.get("bootstrap.servers", ""))
+    named = [properties.get(REGION), match and match[1], *map(os.environ.get, AWS_VARIABLES)]
     return next(filter(None, named), None)
 
 
@@ -147,10 +147,10 @@ def extensions_of(properties: Mapping[str, str]) -> dict[str, str]:
     text = properties.get(EXTENSIONS, "")
     extensions = {}
     for pair in filter(None, text.split(",")):
-        found = SASL_EXTENSION.fullmatch(pair.strip())
-        if found is None or found[1] == "auth":  # which is the token's own
+        match = SASL_EXTENSION.fullmatch(pair.strip())
+        if match is None or match[1] == "auth":  # which is the token's own
             raise _refusal(EXTENSIONS, "expected letters, = and a value, separated by commas")
-        extensions[found[1]] = found[2]
+        extensions[match[1]] = match[2]
     return extensions
 
 

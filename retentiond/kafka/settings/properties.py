@@ -59,9 +59,9 @@ def _lookup(value: str) -> str:
 def _servers(value: str) -> str:
     expected = "host:port, separated by commas"
     for server in map(str.strip, value.split(",")):
-        if not (found := SERVER.fullmatch(server)):
+        if not (match := SERVER.fullmatch(server)):
             raise ValueError(expected)
-        _, host, port = found.groups()
+        _, host, port = match.groups()
         if not (host.startswith("[") or is_host(host)):
             raise ValueError(f"{expected}, and {host!a} is no host's name: {HOST_RULE}")
         if port is not None and not 1 <= int(port) <= LAST_PORT:

@@ -220,10 +220,10 @@ def certificate_expiry_s(properties: Mapping[str, str]) -> float | None:
 def expiry_s(pem: str) -> float:
     """Of the first certificate in the text: the client's own comes before its issuers. Raises
     ``ValueError`` or ``IndexError`` where there is none."""
-    found = CERTIFICATE.search(pem)
-    if found is None:
+    match = CERTIFICATE.search(pem)
+    if match is None:
         raise ValueError("no certificate")
-    (certificate,) = _values(ssl.PEM_cert_to_DER_cert(found.group()))
+    (certificate,) = _values(ssl.PEM_cert_to_DER_cert(match.group()))
     signed = next(_values(certificate[1]))
     fields = [field for field in _values(signed[1]) if field[0] != VERSION]
     _serial, _algorithm, _issuer, validity, *_ = fields

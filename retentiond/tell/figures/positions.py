@@ -44,8 +44,8 @@ def positions(snapshot: Snapshot) -> CommittedPositions:
     if offsets.null_count:
         commits, offsets = commits.filter(offsets.is_valid()), offsets.drop_null()
     groups, partitions = commits["group_id"].to_numpy(), commits["partition_id"].to_numpy()
-    found = CommittedPositions(groups, partitions, offsets.to_numpy())
-    return found.where(_group_counts(snapshot, found))
+    committed = CommittedPositions(groups, partitions, offsets.to_numpy())
+    return committed.where(_group_counts(snapshot, committed))
 
 
 def _group_counts(snapshot: Snapshot, positions: CommittedPositions) -> Booleans:

@@ -114,8 +114,8 @@ def _not_above(sorted_offsets: Integers, partitions: Integers, offsets: Integers
     for start in range(0, len(offsets), SEARCHED_AT_ONCE):
         rows = slice(start, start + SEARCHED_AT_ONCE)
         for step in SEARCH_STEPS:
-            found = flat[first[rows] + count[rows] + (step - 1)] <= offsets[rows]
-            count[rows] += step * found
+            is_low_enough = flat[first[rows] + count[rows] + (step - 1)] <= offsets[rows]
+            count[rows] += step * is_low_enough
     return count
 
 

@@ -62,7 +62,7 @@ def groups(topic: TopicAnswer, readers: RememberedReaders) -> tuple[tuple[GroupA
 
 
 def partitions(topic: TopicAnswer, wanted: PartitionFilter) -> Paged[PartitionItem]:
-    found = [
+    shown = [
         partition
         for partition in topic.partitions
         if wanted.verdict in (None, partition.row.verdict)
@@ -78,7 +78,7 @@ def partitions(topic: TopicAnswer, wanted: PartitionFilter) -> Paged[PartitionIt
             _cause_since(row),
         )
 
-    return paged(found, len(topic.partitions), wanted.page).map(item)
+    return paged(shown, len(topic.partitions), wanted.page).map(item)
 
 
 def _cause_since(row: PlanRow) -> int | None:

@@ -221,9 +221,9 @@ def check_servers(reached: ServerProblems, settings: ClientSettings) -> Iterator
 
 
 def _errors(reached: ServerProblems, settings: ClientSettings) -> Iterator[KafkaUnavailable]:
-    for server, found in reached.items():
-        if found is not None:
-            yield unavailable(server, found, settings.words)
+    for server, reason in reached.items():
+        if reason is not None:
+            yield unavailable(server, reason, settings.words)
 
 
 OFFSETS_RETENTION = "offsets.retention.minutes"

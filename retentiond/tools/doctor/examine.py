@@ -205,7 +205,7 @@ def read_cluster(kafka: KafkaCluster, config: Config, now: Callable[[], int]) ->
 
     ``now``: this host's clock, in epoch milliseconds.
     """
-    found = kafka.brokers()
+    brokers = kafka.brokers()
     with ThreadPoolExecutor(WORKERS, thread_name_prefix="doctor") as executor:
         names_to_come = executor.submit(value_or_failure, kafka.topic_names)
         topics_to_come = executor.submit(value_or_failure, lambda: enabled_topics(kafka, config))
@@ -228,7 +228,7 @@ def read_cluster(kafka: KafkaCluster, config: Config, now: Callable[[], int]) ->
         remembered = value_or_failure(lambda: recall(config.state_dir))
         groups = listing.result()
         return ExaminedCluster(
-            brokers=found,
+            brokers=brokers,
             names=names,
             topics=topics,
             rights=allowed.result(),

@@ -101,8 +101,8 @@ def read_undated(
         for at, log in logs.items()
         if isinstance(log, PartitionLog) and at in retained_ms
     }
-    found = retention_offsets(kafka, {at: retained_ms[at] for at in ranges}, now_ms, ranges)
-    return frozenset(at.topic for at, answer in found.items() if answer == AGE_UNKNOWN)
+    offsets = retention_offsets(kafka, {at: retained_ms[at] for at in ranges}, now_ms, ranges)
+    return frozenset(at.topic for at, answer in offsets.items() if answer == AGE_UNKNOWN)
 
 
 def check_undated(topics: frozenset[str]) -> Iterator[Finding]:

@@ -88,21 +88,21 @@ def unknown_file(found: Mapping[str, os.stat_result], device: int) -> str | None
 def read_contents(folder: PartitionFolder) -> Contents:
     """Reads a partition folder. Raises `Gone`, OSError."""
     with opened(folder) as fd:
-        found = files(fd)
-        problem = unknown_file(found, folder.device)
+        entries = files(fd)
+        problem = unknown_file(entries, folder.device)
         newest_ms = None
         if problem is None:
             try:
-                newest_ms = _newest(fd, found)
+                newest_ms = _newest(fd, entries)
             except Misread as error:
                 problem = str(error)
         return Contents(
             segment_bytes=sum(
-                status.st_size for name, status in found.items() if SEGMENT.fullmatch(name)
+                status.st_size for name, status in entries.items() if SEGMENT.fullmatch(name)
             ),
             newest_ms=newest_ms,
-            changed_ms=max((_ms(status.st_ctime_ns) for status in found.values()), default=0),
-            inodes=frozenset((status.st_dev, status.st_ino) for status in found.values()),
+            changed_ms=max((_ms(status.st_ctime_ns) for status in entries.values()), default=0),
+            inodes=frozenset((status.st_dev, status.st_ino) for status in entries.values()),
             problem=problem,
         )
 

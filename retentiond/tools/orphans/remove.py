@@ -188,11 +188,11 @@ class Remover:
         """Deletes the folder's files and the folder. The file with the topic's id goes last, so
         that an incomplete folder is still recognised."""
         with opened(folder) as fd:
-            found = files(fd)
-            problem = unknown_file(found, folder.device)
+            entries = files(fd)
+            problem = unknown_file(entries, folder.device)
             if problem is not None:
                 raise RemovalRefused(f"not understood: {problem}")
-            for name in sorted(found, key=lambda name: (name == METADATA, name)):
+            for name in sorted(entries, key=lambda name: (name == METADATA, name)):
                 os.unlink(name, dir_fd=fd)
         os.rmdir(folder.path)
         sync(folder.log_dir)
