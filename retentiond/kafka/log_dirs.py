@@ -51,13 +51,9 @@ def log_dirs(client: Client, give_up: Callable[[], bool] = lambda: False) -> Log
         nodes = [broker.node_id for broker in metadata.brokers]
         brokers = await _describe(network, nodes, give_up)
         strangers = {
-            node: unassigned
+            node: extra
             for node in nodes
-            if (
-                unassigned := {
-                    at for at in _shown(brokers[node]) if node not in assigned.get(at, ())
-                }
-            )
+            if (extra := {at for at in _shown(brokers[node]) if node not in assigned.get(at, ())})
         }
         if strangers:
             orphans = await _confirmed(network, strangers)
