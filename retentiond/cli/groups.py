@@ -30,7 +30,7 @@ from retentiond.cli.options import (
     matching,
     set_up,
 )
-from retentiond.cli.output.printing import Printer, next_cycle, print_json, progress
+from retentiond.cli.output.printing import THE_REST, Printer, next_cycle, print_json, progress
 from retentiond.errors import KafkaUnavailable, RetentiondError, UsageError
 from retentiond.fields import COMMAND, document_of
 from retentiond.formatting import printable, say_about, say_many
@@ -127,6 +127,13 @@ def groups(  # noqa: PLR0917 - typer hands each option over by its name
         raise typer.Exit(1)
 
 
+def _matters(row: GroupRow) -> tuple[bool, int, int]:
+    """The order on a terminal: who has vanished longest, then who reads most without committing,
+    then who reads the most topics."""
+    since_ms = row.absent_since_ms
+    return since_ms is None, since_ms or -(row.without_commit_count or 0), -(row.topic_count or 0)
+
+
 def _print(rows: list[GroupRow], lost: str | None, age_ms: int | None) -> None:
     printer = Printer()
     if age_ms is not None:
@@ -134,7 +141,12 @@ def _print(rows: list[GroupRow], lost: str | None, age_ms: int | None) -> None:
             f"As the daemon saw it {say_about(age_ms)} ago. --fresh asks the cluster, also for the "
             "topics of groups that are not remembered."
         )
-    show_groups(printer, rows)
+    rows_shown = printer.most(sorted(rows, key=_matters) if printer.is_screen else rows)
+    show_groups(printer, rows_shown)
+    if more := len(rows) - len(rows_shown):
+        printer.say(
+            f"{say_many(more, 'more group')}. {THE_REST} --vanished and --topic PATTERN show fewer."
+        )
     if lost:
         printer.say(f"Nothing is deleted: {lost}.")
     vanished = sum(row.vanished_since is not None for row in rows)

@@ -90,6 +90,14 @@ def plan(  # noqa: PLR0917 - typer hands each option over by its name
             help=f"With {FIRST_LOOK}: enable topics with unlimited retention, too.",
         ),
     ] = False,
+    partitions: Annotated[
+        bool,
+        typer.Option(
+            "--partitions",
+            help="Show a row a partition on a terminal, too, where the table is by topic. A pipe "
+            "always gets a row a partition.",
+        ),
+    ] = False,
     output: OutputFormat = Output.TABLE,
     exit_code: Annotated[
         bool,
@@ -119,6 +127,8 @@ def plan(  # noqa: PLR0917 - typer hands each option over by its name
     report: CycleReport | None
     path = set_up(context, config, debug, bootstrap_server)
     if bootstrap_server is not None or unmanaged:
+        if partitions:
+            raise UsageError("--partitions doesn't go with a first look, which is by topic")
         from retentiond.cli.first_look import FirstLookOptions, take_first_look
 
         report = take_first_look(
@@ -147,7 +157,7 @@ def plan(  # noqa: PLR0917 - typer hands each option over by its name
         from retentiond.cli.output.plan import show
 
         report = _planned(path)
-        show(report, output, with_outcomes=False)
+        show(report, output, with_outcomes=False, by_topic=not partitions)
     if exit_code and report and any(row.verdict is Verdict.DELETE for row in report.plan.rows):
         raise typer.Exit(SOMETHING_FOUND)
 

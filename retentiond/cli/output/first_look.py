@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from retentiond.cli.options import Output
-from retentiond.cli.output.plan import say_problems
+from retentiond.cli.output.plan import say_more, say_problems
 from retentiond.cli.output.printing import (
     FIGURE,
     TEXT,
+    THE_REST,
     Column,
     Printer,
     columns_of,
@@ -34,9 +35,6 @@ from retentiond.tell.reasons import UNSEEN_READERS_NOTE, short
 from retentiond.tell.report import CycleReport
 from retentiond.tell.unseen_readers import UnseenReaders
 
-MOST_TOPICS = 100
-"""How many topics a table has, the first ones; JSON has all."""
-
 MOST_CAUSES_SHOWN = 2
 """How many causes a cell has."""
 
@@ -52,12 +50,10 @@ def show_first_look(look: FirstLook, output: Output) -> None:
     age = f"of {say_duration(look.retention_ms)}" if look.retention_ms else "of 0"
     where = f", on topics that no entry of {look.outside} is about" if look.outside else ""
     printer.say(f"What a consumed retention {age} would free{printable(where)}:\n")
-    shown = look.topics[:MOST_TOPICS]
+    shown = printer.most(look.topics)
     printer.table(_columns(look), shown, _style)
-    if len(shown) < len(answers.topics):
-        more = say_many(len(answers.topics) - len(shown), "more topic")
-        least = "are no larger than" if look.outside else "would free no more than"
-        printer.say(f"… and {more} that {least} these: see --output json.")
+    if more := say_more(look.topics[len(shown) :], answers):
+        printer.say(f"{more} {THE_REST}")
     printer.say("")
     say_problems(printer, look.report)
     for line in _closing(look.report, look.retention_ms, look.unseen):

@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from retentiond.cli.options import Output
-from retentiond.cli.output.printing import FIGURE, NAME, WORD, Column, Printer, print_json
+from retentiond.cli.output.printing import (
+    FIGURE,
+    NAME,
+    TEXT,
+    THE_REST,
+    WORD,
+    Column,
+    Printer,
+    columns_of,
+    print_json,
+)
+from retentiond.fields import FIRST_LOOK
 from retentiond.formatting import (
     printable,
     say_any,
@@ -14,15 +27,21 @@ from retentiond.formatting import (
     say_count,
     say_figure,
     say_many,
+    say_names,
     say_share,
 )
 from retentiond.model import PlanRow, Verdict
-from retentiond.tell.figures.answers import caveats, say_trials
+from retentiond.tell.figures.answers import TopicAnswer, caveats, say_trials
 from retentiond.tell.reasons import UNSEEN_READERS_NOTE
 
 if TYPE_CHECKING:
-    from retentiond.tell.figures.answers import PartitionAnswer, TopicAnswer
+    from retentiond.tell.figures.answers import ClusterAnswer, PartitionAnswer
     from retentiond.tell.report import CycleReport
+
+MOST_VERDICTS = 2
+"""How many verdicts a topic's cell has."""
+
+BY_PARTITION = "--partitions shows a row a partition."
 
 STYLES = {Verdict.DELETE: "green", Verdict.NOTHING: "dim", Verdict.HOLD: "yellow"}
 
@@ -46,7 +65,10 @@ COLUMNS: tuple[Column[PartitionAnswer], ...] = (
 )
 
 
-def show(report: CycleReport, output: Output, *, with_outcomes: bool) -> None:
+def show(
+    report: CycleReport, output: Output, *, with_outcomes: bool, by_topic: bool = False
+) -> None:
+    """``by_topic``: with a row a topic on a terminal, those that free most."""
     if output is Output.JSON:
         from retentiond.tell.report import document
 
@@ -54,12 +76,16 @@ def show(report: CycleReport, output: Output, *, with_outcomes: bool) -> None:
         return
     printer = Printer()
     answers = report.answers
-    columns = (
-        *COLUMNS,
-        Column("VERDICT", WORD, lambda answer: _verdict(report, answer.row, with_outcomes)),
-        Column("BOUND BY", NAME, lambda answer: say_any(answer.row.binding_group)),
-    )
-    printer.table(columns, answers.partitions, lambda answer: STYLES[answer.row.verdict])
+    by_topic = by_topic and printer.is_screen
+    if by_topic:
+        _show_topics(printer, report)
+    else:
+        columns = (
+            *COLUMNS,
+            Column("VERDICT", WORD, lambda answer: _verdict(report, answer.row, with_outcomes)),
+            Column("BOUND BY", NAME, lambda answer: say_any(answer.row.binding_group)),
+        )
+        printer.table(columns, answers.partitions, lambda answer: STYLES[answer.row.verdict])
     say_problems(printer, report)
     if with_outcomes:
         for sentence in report.undone:
@@ -71,7 +97,7 @@ def show(report: CycleReport, output: Output, *, with_outcomes: bool) -> None:
     for problem in report.disk.problems:
         printer.say(f"bytes are not known: {problem}")
     for topic in answers.topics:
-        if topic.records and topic.predicted_of_size is not None:
+        if not by_topic and topic.records and topic.predicted_of_size is not None:
             printer.say(_on_disk(topic))
     if report.trials:
         printer.say(say_trials(report.trials))
@@ -79,6 +105,50 @@ def show(report: CycleReport, output: Output, *, with_outcomes: bool) -> None:
         printer.say(caveat.sentence)
     printer.say(UNSEEN_READERS_NOTE)
     printer.say(_summary(report, with_outcomes))
+
+
+def _show_topics(printer: Printer, report: CycleReport) -> None:
+    topics = report.answers.by_frees
+    shown = printer.most(topics)
+    columns = (
+        *columns_of(TopicAnswer, FIRST_LOOK),
+        Column("VERDICTS", TEXT, partial(_verdicts, report)),
+    )
+    printer.table(columns, shown, _style)
+    more = say_more(topics[len(shown) :], report.answers)
+    printer.say(f"{more} {THE_REST} {BY_PARTITION}" if more else BY_PARTITION)
+
+
+def _verdicts(report: CycleReport, topic: TopicAnswer) -> str:
+    """Those of most partitions first, with the groups that bind them."""
+    alike = topic.alike(lambda row: (row.verdict, row.reason, row.dry_run))
+    said = []
+    for similar in alike[:MOST_VERDICTS]:
+        count = "" if len(alike) == 1 else f"{len(similar.partitions)} "
+        groups = say_names(similar.binding_groups, 1)
+        by = f" by {groups}" if groups else ""
+        said.append(f"{count}{_verdict(report, similar.first, with_outcomes=False)}{by}")
+    if len(alike) > MOST_VERDICTS:
+        said.append(f"{len(alike) - MOST_VERDICTS} more")
+    return "; ".join(said)
+
+
+def _style(topic: TopicAnswer) -> str:
+    return STYLES[min((answer.row.verdict for answer in topic.partitions), key=list(STYLES).index)]
+
+
+def say_more(topics: Sequence[TopicAnswer], of: ClusterAnswer) -> str | None:
+    """What the topics that a table leaves out would free of all that is freed; None if it leaves
+    out none."""
+    if not topics:
+        return None
+    freed, all_freed = sum(topic.records for topic in topics), of.records
+    if of.is_bytes_known and of.known_predicted_bytes:
+        freed = sum(topic.predicted_bytes or 0 for topic in topics)
+        all_freed = of.known_predicted_bytes
+    share = say_share(freed, all_freed) if freed else "nothing"
+    free = "frees" if len(topics) == 1 else "free"
+    return f"{say_many(len(topics), 'more topic')} {free} {share}."
 
 
 def say_problems(printer: Printer, report: CycleReport) -> None:

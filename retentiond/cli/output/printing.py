@@ -32,6 +32,11 @@ LEAST_TEXT_WIDTH = 24
 
 ANY_WIDTH = 1_000_000
 
+MOST_ROWS = 20
+"""How many rows of a long table a terminal shows."""
+
+THE_REST = "See all of them with | less, or with --output json."
+
 
 class ColumnKind(Enum):
     NAME = "name"  # may be long: folded onto further lines
@@ -102,6 +107,15 @@ class Printer:
     @property
     def look(self) -> Look:
         return Look(self.console.width, self.console.color_system or "")
+
+    @property
+    def is_screen(self) -> bool:
+        """Whether somebody looks on. A pipe and a file are none, whatever colours they want."""
+        return self.console.file.isatty()
+
+    def most(self, rows: Sequence[T]) -> Sequence[T]:
+        """The first rows, as many as fit a screen; all of them in a pipe or a file."""
+        return rows[:MOST_ROWS] if self.is_screen else rows
 
     def say(self, sentence: str) -> None:
         """Wrapped between its words where a terminal ends; a pipe gets it whole. A name in it can't

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,13 @@ def no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """No setting of the terminal that runs the tests is heeded."""
     for name in (*SETTINGS_OF_A_TERMINAL, "TTY_COMPATIBLE"):
         monkeypatch.delenv(name, raising=False)
+
+
+def on_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From here on stdout is a terminal of 80 columns without colours."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
 
 
 class KeptAnswer:

@@ -33,7 +33,7 @@ from tests.support.builders.group_memories import taken
 from tests.support.builders.reports import report, row, unreadable
 from tests.support.fakes import FakeCluster
 from tests.support.golden import Golden
-from tests.unit.cli.conftest import Command, Transcript
+from tests.unit.cli.conftest import Command, Transcript, on_screen
 
 SERVER = ("--bootstrap-server", "localhost:1")
 
@@ -95,6 +95,7 @@ def test_what_it_refuses(
         ["--command-config", "x", "--unmanaged"],
         ["--owner", "x"],
         ["--owner", "x", "--unmanaged"],
+        ["--partitions", "--unmanaged"],
     ):
         transcript.refused("plan", *arguments)
     assert (tmp_path / "there.yaml").read_text() == "mine"
@@ -104,6 +105,8 @@ def test_what_it_refuses(
 
 
 # How it looks
+
+MANY_SIZES = {f"t{number:03}": 10**6 for number in range(600)}
 
 
 def shown(
@@ -153,14 +156,25 @@ def test_in_80_columns_nothing_is_wider_and_nothing_is_cut(
     golden(f"first-look/narrow{'' if unread_disk else '_with_bytes'}.txt", text)
 
 
-def test_of_very_many_topics_the_first_hundred_are_shown(
-    capsys: pytest.CaptureFixture[str],
+@pytest.mark.parametrize("unread_disk", [True, False])
+def test_of_very_many_topics_a_terminal_shows_those_that_free_most(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, unread_disk: bool
 ) -> None:
-    text = shown(capsys, [rest(topic=f"t{number:03}") for number in range(130)], unread_disk=True)
-    assert "… and 30 more topics that would free no more than these: see --output json." in text
-    assert "t099 " in text
-    assert "t100 " not in text
-    assert "11,700 of 24,700 records in 130 of 130 topics" in text
+    """And how much the others free. In a pipe all are there."""
+    monkeypatch.setattr("tests.unit.cli.test_cli_first_look.SIZES", MANY_SIZES)
+    rows = [
+        replace(rest(topic=f"t{number:03}"), records=records, predicted_bytes=records * 1000)
+        for number, records in enumerate([90] * 20 + [1] * 580)
+    ]
+    piped = shown(capsys, rows, unread_disk=unread_disk)
+    assert all(f"t{number:03} " in piped for number in range(600))
+    assert "more topics" not in piped
+    on_screen(monkeypatch)
+    text = shown(capsys, rows, unread_disk=unread_disk)
+    assert "\n580 more topics free 24%. See all of them with | less, or with --output" in text
+    assert all((f"t{number:03} " in text) == (number < 20) for number in range(600))
+    assert len(text.splitlines()) < 90
+    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_json_has_the_plan_its_topics_and_the_total(

@@ -20,7 +20,7 @@ from retentiond.state.operator_actions import actions_in
 from tests.support.builders.gather_worlds import healthy
 from tests.support.builders.group_memories import BILLING, add_readers, cycle
 from tests.support.fakes import FakeCluster
-from tests.unit.cli.conftest import CONFIG, Command, Transcript
+from tests.unit.cli.conftest import CONFIG, Command, Transcript, on_screen
 
 VANISHED_AT = "2023-11-14T22:13:20.000Z"  # the clock of `healthy`
 
@@ -116,6 +116,21 @@ def test_only_the_groups_that_are_asked_for_are_shown(
     assert [name for name in ("billing", "search", "stranger") if name in table] == [
         name for name in ("billing", "search", "stranger") if name in shown
     ]
+
+
+def test_of_many_groups_a_terminal_shows_the_vanished_ones_first_and_a_pipe_all(
+    command: Command, config_file: Path, kafka: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(600):
+        kafka.commit(f"a{number:03}", {("orders", 0): 1})
+    piped = command("groups", "--config", config_file).out
+    assert all(name in piped for name in ("billing", "a000", "a599"))
+    on_screen(monkeypatch)
+    text = command("groups", "--config", config_file).out
+    assert text.splitlines()[1].startswith("billing ")
+    assert "585 more groups. See all of them with | less" in text
+    assert "605 groups, 1 vanished, 601 not remembered" in text
+    assert len(text.splitlines()) < 30
 
 
 @pytest.mark.parametrize("option", [["--topic", "clicks"], ["--vanished"]])

@@ -18,7 +18,7 @@ from retentiond.state.state_dir import holder_of
 from retentiond.tell.report import CycleReport
 from tests.support.builders.reports import outcome, report, row, turned_down, unreadable
 from tests.support.golden import Golden
-from tests.unit.cli.conftest import Command, OneCycle
+from tests.unit.cli.conftest import Command, OneCycle, on_screen
 
 GIB = 2**30
 pytestmark = pytest.mark.usefixtures("no_terminal")
@@ -94,6 +94,31 @@ def test_in_80_columns_no_word_or_figure_is_cut_and_what_is_left_out_is_named(
     text = shown(capsys, everything())
     assert max(map(len, text.partition("Left out for lack of room")[0].splitlines())) <= 80
     golden("plan/narrow.txt", text)
+
+
+def test_on_a_terminal_a_plan_is_shown_by_topic_unless_partitions_are_asked_for(
+    capsys: pytest.CaptureFixture[str], golden: Golden, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_screen(monkeypatch)
+    show(everything(), Output.TABLE, with_outcomes=False, by_topic=True)
+    text = capsys.readouterr().out
+    assert max(map(len, text.splitlines())) <= 80
+    golden("plan/topics.txt", text)
+    assert "orders-1" in shown(capsys, everything())
+
+
+@pytest.mark.parametrize("is_screen", [True, False])
+def test_six_hundred_topics_fit_a_screen_and_are_all_in_a_pipe(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, is_screen: bool
+) -> None:
+    if is_screen:
+        on_screen(monkeypatch)
+    rows = [row(f"t{number:03}", partition) for number in range(600) for partition in range(2)]
+    show(report(rows), Output.TABLE, with_outcomes=False, by_topic=True)
+    text = capsys.readouterr().out
+    assert ("t599-1" in text) == (not is_screen)
+    assert ("580 more topics free 97%." in text) == is_screen
+    assert (len(text.splitlines()) < 50) == is_screen
 
 
 def test_after_a_run_the_table_says_what_became_of_it(
