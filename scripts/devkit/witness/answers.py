@@ -32,7 +32,6 @@ class Position(NamedTuple):
     """A group's offsets. ``asked``: the partitions that were named; None: all of them."""
 
     by: Exchange
-    group: str
     asked: frozenset[At] | None
     offsets: dict[At, int]
 
@@ -62,7 +61,8 @@ class Answers:
     def __init__(self, exchanges: Iterable[Exchange]) -> None:
         self.exchanges = list(exchanges)
         self.listings: list[Listing] = []
-        self.positions: list[Position] = []
+        self.positions: defaultdict[str, list[Position]] = defaultdict(list)
+        """By group."""
         self.ties: defaultdict[str, list[tuple[Exchange, str]]] = defaultdict(list)
         """By topic, the groups that an answer shows as its readers."""
         self.offsets: defaultdict[At, list[Offset]] = defaultdict(list)
@@ -129,7 +129,7 @@ class Answers:
                 for each in asked
                 for number in getattr(each, "partition_indexes", getattr(each, "partitions", ()))
             )
-        self.positions.append(Position(by, group, names, offsets))
+        self.positions[group].append(Position(by, names, offsets))
 
     def _list_offsets(self, by: Exchange, request: Any, answer: Any) -> None:
         asked = {

@@ -231,10 +231,8 @@ class _Judge:
                 continue
             answers = [
                 each
-                for each in self._answers.positions
-                if each.group == group
-                and self._is_of_reading(each)
-                and (each.asked is None or self._at in each.asked)
+                for each in self._answers.positions[group]
+                if self._is_of_reading(each) and (each.asked is None or self._at in each.asked)
             ]
             if not answers:
                 yield f"the offset of group {group} was not answered since the listing"
