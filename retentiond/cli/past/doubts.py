@@ -150,7 +150,9 @@ def _of_topic(tried: TriedPolicy, topic: SimulatedTopic, least_ms: int) -> Doubt
         topic.topic,
         topic.topic,
         entry.policy.owner if entry else None,
-        _too_short(topic, least_ms) if topic.judged_ms else _never_judged(topic),
+        _too_short(topic, least_ms)
+        if topic.judged_ms
+        else never_judged(topic.observed_ms, topic.retention_ms or 0, "tried"),
         is_judged=topic.judged_ms > 0,
         file=entry.file if entry else "",
         lines=lines,
@@ -166,13 +168,14 @@ def _line_of(entry: PolicyEntry) -> str:
     return f"# add dry_run to {entry.source.rpartition(' ')[2]}, which stays otherwise:\n{lines}"
 
 
-def _never_judged(topic: SimulatedTopic) -> str:
-    observed, retention_ms = say_about(topic.observed_ms), topic.retention_ms or 0
+def never_judged(observed_ms: int, retention_ms: int, which: str) -> str:
+    """Why the past tells nothing. ``which``: the retention that is tried or recommended."""
+    observed = say_about(observed_ms)
     if not retention_ms:
         return f"it was observed for {observed} without gaps"
     return (
         f"it was observed for {observed} without gaps, which is no longer than the retention "
-        f"that is tried ({say_duration(retention_ms)}), so nothing could have been deleted"
+        f"that is {which} ({say_duration(retention_ms)}), so nothing could have been deleted"
     )
 
 

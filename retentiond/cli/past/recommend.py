@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,9 @@ from retentiond.cli.options import (
 )
 from retentiond.cli.output.files import new_file, refuse_unfit
 from retentiond.cli.output.printing import FIGURE, NAME, TEXT, Column, Printer, print_json
+from retentiond.cli.past.doubts import never_judged
 from retentiond.cli.past.options import (
+    MOST_SHOWN,
     SAFETY,
     ClusterId,
     TopicPatterns,
@@ -83,7 +85,9 @@ def recommend(  # noqa: PLR0917 - typer hands each option over by its name
     times --safety. If a topic was observed for less than a week, or for less than three times the
     recommended retention, the recommendation is never shorter than the time since the topic was
     first seen. None exceeds the topic's retention.ms. A topic with only one entry in that time has
-    none, and time in which a topic was held does not count as observed. Nothing is changed.
+    none, and time in which a topic was held does not count as observed. A topic that was observed
+    for no longer than its recommended retention is not judged: --write-config puts it on trial
+    (dry_run). Nothing is changed.
 
     Example: retentiond recommend --since 30d --topic 'orders\\..*'
 
@@ -117,17 +121,51 @@ def recommend(  # noqa: PLR0917 - typer hands each option over by its name
             "nothing can be recommended: in that time no enabled topic was seen in two entries of "
             "the history; ask for a longer time with --since, or later"
         )
-    show(past, recommendations, safety, output)
+    recommended_for = {advice.topic for advice in recommendations}
+    once = sorted({*filter(is_enabled, past.topic_ids["topic"].to_pylist())} - recommended_for)
+    show(past, recommendations, safety, output, in_force, once)
     if write_config is not None:
-        write(write_config, in_force, recommendations, never)
+        write(write_config, in_force, recommendations, never, once)
 
 
-def show(past: Past, found: Sequence[Recommendation], safety: float, output: Output) -> None:
+SEEN_ONCE = "it was seen in a single entry"
+
+
+def _not_judged(
+    found: Sequence[Recommendation], once: Iterable[str], config: Config
+) -> list[dict[str, str | None]]:
+    """The topics of which the past tells nothing, and why; as JSON has them."""
+    why = {
+        **{
+            topic.topic: never_judged(topic.observed_ms, topic.retention_ms, "recommended")
+            for topic in found
+            if not topic.judged_ms
+        },
+        **dict.fromkeys(once, SEEN_ONCE),
+    }
+    owners = {topic: getattr(config.policy_for(topic), "owner", None) for topic in why}
+    return [
+        {"entry": topic, "owner": owners[topic], "why": why[topic]}
+        for topic in sorted(why, key=lambda topic: (owners[topic] or "", topic))
+    ]
+
+
+def show(  # noqa: PLR0917 - what the command has found
+    past: Past,
+    found: Sequence[Recommendation],
+    safety: float,
+    output: Output,
+    config: Config,
+    once: Iterable[str] = (),
+) -> None:
+    """``once``: topics that have no recommendation, because they were seen in a single entry."""
+    not_judged = _not_judged(found, once, config)
     if output is Output.JSON:
         print_json(
             {
                 **past_document(past),
                 "safety": safety,
+                "not_judged": not_judged,
                 "topics": [_document(advice) for advice in found],
             }
         )
@@ -144,6 +182,11 @@ def show(past: Past, found: Sequence[Recommendation], safety: float, output: Out
             "7 days, or than three times the retention): nothing shorter than that time is "
             "recommended for them."
         )
+    for never in not_judged[:MOST_SHOWN]:
+        of = f" (owner {say_name(never['owner'])})" if never["owner"] else ""
+        printer.say(f"not judged: {never['entry']}{of}: {never['why']}")
+    if len(not_judged) > MOST_SHOWN:
+        printer.say(f"and {len(not_judged) - MOST_SHOWN} more: see --output json")
 
 
 def _document(advice: Recommendation) -> dict[str, Any]:
@@ -160,6 +203,7 @@ def _document(advice: Recommendation) -> dict[str, Any]:
         "limited_by_retention_ms": advice.limited_by_ms is not None,
         "because": because,
         "observed_ms": advice.observed_ms,
+        "judged_ms": advice.judged_ms,
         "observed_enough": not advice.is_short,
         "simulated_mean_bytes": advice.simulated.simulated_mean_bytes,
         "mean_bytes": advice.simulated.mean_bytes,
@@ -218,14 +262,19 @@ CONFIG_HEAD_LINES = """\
 
 
 def write(
-    path: Path, config: Config, found: Sequence[Recommendation], never: Collection[str]
+    path: Path,
+    config: Config,
+    found: Sequence[Recommendation],
+    never: Collection[str],
+    once: Iterable[str] = (),
 ) -> None:
-    """Whole minutes. ``never``: topics that nothing can be deleted from, which are left out. Raises
-    `UsageError`."""
+    """Whole minutes. What the past tells nothing of is on trial. ``never``: topics that nothing can
+    be deleted from, which are left out. ``once``: as in `show`. Raises `UsageError`."""
     from retentiond.config import TopicPolicy, Worthwhile
     from retentiond.config.document import dumped
 
-    entries, left_out = [], []
+    entries, left_out = [], [f"# {topic}: left out: {SEEN_ONCE}\n" for topic in once]
+    not_judged = {topic["entry"]: topic["why"] for topic in _not_judged(found, (), config)}
     for advice in found:
         policy = config.policy_for(advice.topic)
         if advice.topic in never or advice.topic in INTERNAL_TOPICS:
@@ -235,8 +284,10 @@ def write(
         elif not _retention_minutes(advice):
             left_out.append(f"# {advice.topic}: left out: its retention.ms is below a minute\n")
         elif isinstance(policy, TopicPolicy):
+            why = not_judged.get(advice.topic)
+            trial = f"# on trial: {why}\n" if why else ""
             short = f"# {_observed(advice)}\n" if advice.is_short else ""
-            entries.append(short + dumped([_entry(advice, policy)]))
+            entries.append(trial + short + dumped([_entry(advice, policy)]))
     if not entries:
         raise UsageError(f"{path} is not written: no topic here can ever be deleted from")
     document: dict[str, Any] = {
@@ -258,7 +309,8 @@ def _entry(advice: Recommendation, policy: TopicPolicy) -> dict[str, Any]:
     pressure_ms = policy.pressure_retention_ms
     if pressure_ms is not None:  # a longer one would be refused
         pressure_ms = min(pressure_ms, minutes * MINUTE_MS)
-    policy = replace(policy, enabled=True, pressure_retention_ms=pressure_ms)
+    dry_run = policy.dry_run or not advice.judged_ms
+    policy = replace(policy, enabled=True, pressure_retention_ms=pressure_ms, dry_run=dry_run)
     entry = entry_document(advice.topic, policy)
     del entry["retention.commitoffset.ms"]
     return entry | {"retention.commitoffset.minutes": minutes}

@@ -80,6 +80,11 @@ class Recommendation:
     limited_by_ms: int | None
     simulated: SimulatedTopic
 
+    @property
+    def judged_ms(self) -> int:
+        """As of `SimulatedTopic`: no record of the first R of a past is older than R."""
+        return max(0, self.observed_ms - self.retention_ms)
+
 
 @dataclass(frozen=True, slots=True)
 class _Return:

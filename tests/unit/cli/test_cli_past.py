@@ -252,6 +252,15 @@ def held(topic: str, reason: str = "not_deletable", end: int | None = 5) -> dict
     return partition_row(topic, high_watermark=end, verdict="hold", reason=reason)
 
 
+def test_only_what_the_past_tells_is_written_as_known(config: Path, tmp_path: Path) -> None:
+    known = replace(recommendation("orders", HOUR_MS), observed_ms=2 * HOUR_MS)
+    assert known.judged_ms == HOUR_MS
+    write(tmp_path / "tried.yaml", load(config), [known], ())
+    (entry,) = load(tmp_path / "tried.yaml").entries
+    assert not entry.policy.dry_run
+    assert "on trial" not in (tmp_path / "tried.yaml").read_text()
+
+
 @pytest.mark.spark
 def test_what_is_written_leaves_out_what_is_never_deleted_from_and_says_what_is_short(
     command: Command, config: Path, tmp_path: Path
@@ -292,11 +301,24 @@ def test_what_is_written_leaves_out_what_is_never_deleted_from_and_says_what_is_
     (waiting,) = (each for each in json.loads(done.out)["topics"] if each["topic"] == "waiting")
     assert not waiting["observed_enough"]
     assert waiting["retention_ms"] >= 191 * HOUR_MS
+    # No simulation of a retention as long as the past could have deleted anything.
+    assert waiting["judged_ms"] == 0
+    not_judged = {each["entry"]: each["why"] for each in json.loads(done.out)["not_judged"]}
+    of_an_hour = {"__consumer_offsets", "compacted", "compacted-once", "orders"}
+    assert set(not_judged) == {*of_an_hour, "seen-once", "waiting"}
+    assert "no longer than the retention that is recommended (" in not_judged["waiting"]
+    assert not_judged["seen-once"] == "it was seen in a single entry"
     assert [each.name for each in load(file).topics] == ["compacted-once", "orders", "waiting"]
     text = file.read_text()
     assert "# compacted: left out, because nothing is ever deleted from it\n" in text
     assert "# __consumer_offsets: left out, because nothing is ever deleted from it\n" in text
     assert "# observed for 1 hour only\n- name: orders\n" in text
+    assert "# on trial: it was observed for 1 hour without gaps, which is no longer than" in text
+    assert "# seen-once: left out: it was seen in a single entry\n" in text
+    assert all(topic.dry_run for topic in load(file).topics)
+    said = command(*asked[:-2]).out
+    assert "not judged: waiting: " in said
+    assert "not judged: seen-once: it was seen in a single entry" in said
 
 
 def test_where_nothing_can_be_deleted_nothing_is_written(config: Path, tmp_path: Path) -> None:
