@@ -36,6 +36,7 @@ from tests.support.releases import (
     chosen,
 )
 from tests.support.waiting import eventually
+from tests.support.witnessed import by_hand
 
 pytestmark = pytest.mark.broker
 
@@ -264,6 +265,7 @@ def test_the_doctor(release: Release, config: Path, tmp_path: Path) -> None:
 def test_delete_records(driver: RealDriver, read_topic: str, tmp_path: Path) -> None:
     partition = {"topic": read_topic, "partition": 0, "offset": 4}
     file = write(tmp_path / "offsets.json", {"version": 1, "partitions": [partition]})
+    by_hand()
     servers = driver.broker.bootstrap_servers
     done = run_here(
         *("delete-records", "--bootstrap-server", servers, "--offset-json-file", file),
