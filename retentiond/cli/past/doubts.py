@@ -36,7 +36,7 @@ class Doubt:
 
     ``entry``: its name, or a pattern. ``topic``: how a sentence calls it. ``is_judged``: for some
     time, but for too short a one. ``file``: where its owner's entries stand; empty: the main file.
-    ``lines``: YAML for that file's topics, which puts it on trial.
+    ``lines``: YAML for that file's topics, which puts it on trial; empty: --set gave the policy.
     """
 
     entry: str
@@ -96,8 +96,9 @@ class Doubts:
                 printer.say(f"and {len(doubts) - MOST_SHOWN} more: see --output json")
                 continue
             where = f"{say_name(file) if file else 'the main file'}{of}"
-            printer.say(f"These lines under topics in {where} put them on trial, so they pass:")
-            printer.say("".join(doubt.lines for doubt in doubts).rstrip("\n"))
+            if lines := "".join(doubt.lines for doubt in doubts).rstrip("\n"):
+                printer.say(f"These lines under topics in {where} put them on trial, so they pass:")
+                printer.say(lines)
 
 
 NO_DOUBTS = Doubts((), (), 0)

@@ -84,6 +84,19 @@ def test_one_team_s_change_is_judged_and_no_other_team_s_topic(
     assert [each["topic"] for each in document["topics"]] == ["orders"]
 
 
+def test_a_setting_on_the_command_line_has_no_lines_to_paste(
+    command: Command, teams: Teams
+) -> None:
+    old = teams.folder / "old" / "retentiond.yaml"
+    changed = ("--set", "orders:retention.commitoffset.hours=100")
+    done = command(
+        *("simulate", "--config", old, "--against", old, *changed, "--exit-code", *SINCE)
+    )
+    assert (done.code, "not judged: orders: it was observed" in done.out) == (3, True)
+    assert "These lines" not in done.out
+    assert "clicks" not in done.out
+
+
 def test_doubts_are_by_owner_and_the_lines_put_them_on_trial(
     command: Command, teams: Teams
 ) -> None:
