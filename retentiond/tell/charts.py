@@ -89,7 +89,7 @@ class Look(NamedTuple):
     is_alone: bool
 
 
-REPORT_LOOK = Look(640, 400, text=14, left=84, most_times=6, is_alone=True)
+REPORT_LOOK = Look(800, 400, text=14, left=84, most_times=6, is_alone=True)
 
 INLINE_LOOK = Look(340, 160, text=12, left=66, most_times=5, is_alone=False)
 """For the status page: small, because the page has title and legend."""
@@ -144,10 +144,11 @@ class _Drawing:
 
     def __init__(self, chart: Chart, look: Look) -> None:
         self._chart, self._look = chart, look
-        legend_rows = -(-len(chart.lines) // LEGEND_COLUMNS) if look.is_alone else 0
         self._line_height = 1.5 * look.text
         self._top = 2 * self._line_height if look.is_alone else look.text / 2
         self._right = look.width - 1.8 * look.text  # half of a label
+        self._names = [*self._rows_of_names()] if look.is_alone else []
+        legend_rows = sum(max(map(len, row)) for row in self._names)
         self._bottom = look.height - (legend_rows + 1) * self._line_height
         self._step_ms = min((after - at for at, after in pairwise(chart.times)), default=DAY_MS)
         half_ms = self._step_ms / 2 if chart.kind is Kind.BARS else 0
@@ -247,19 +248,35 @@ class _Drawing:
                 f'<path d="{_path(upper)}" fill="none" stroke="currentColor" stroke-width="1.5"/>'
             )
 
+    def _rows_of_names(self) -> Iterator[list[list[str]]]:
+        """The legend's rows: of each name its lines. Long names have the whole width, and are
+        broken where that is too little."""
+        names = [say_name(name) for name, _ in self._chart.lines]
+        for columns in (LEGEND_COLUMNS, 1):
+            longest = int((self._right - self._look.left) / columns / (0.55 * self._look.text)) - 3
+            if all(len(name) <= longest for name in names):
+                break
+        lines = [
+            [name[start : start + longest] for start in range(0, max(1, len(name)), longest)]
+            for name in names
+        ]
+        for start in range(0, len(lines), columns):
+            yield lines[start : start + columns]
+
     def _legend(self) -> Iterator[str]:
-        column = (self._right - self._look.left) / LEGEND_COLUMNS
-        size = self._look.text
-        longest = int(column / (0.55 * size)) - 3
-        for number, (name, _) in enumerate(self._chart.lines):
-            row, across = divmod(number, LEGEND_COLUMNS)
-            x = self._look.left + across * column
-            y = self._bottom + (row + 2) * self._line_height
-            colour = PALETTE[self._colours[number]]
-            yield self._rect(x, y - 0.8 * size, x + 0.8 * size, y, f'fill="{colour}"')
-            said = say_name(name)
-            shown = said if len(said) <= longest else f"{said[: longest - 1]}…"
-            yield self._text(x + 1.2 * size, y, shown, "legend", "start")
+        columns = max(map(len, self._names), default=1)
+        column, size = (self._right - self._look.left) / max(1, columns), self._look.text
+        colours = iter(self._colours)
+        y = self._bottom + 2 * self._line_height
+        for row in self._names:
+            for across, lines in enumerate(row):
+                x = self._look.left + across * column
+                fill = f'fill="{PALETTE[next(colours)]}"'
+                yield self._rect(x, y - 0.8 * size, x + 0.8 * size, y, fill)
+                for number, line in enumerate(lines):
+                    below = y + number * self._line_height
+                    yield self._text(x + 1.2 * size, below, line, "legend", "start")
+            y += max(map(len, row)) * self._line_height
 
     def _text(self, x: float, y: float, text: str, word: str, anchor: str) -> str:
         return Markup('<text class="{}" x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>').format(

@@ -139,7 +139,7 @@ def made_up(recent: Recent) -> Report:
     without = {name: grown(name, points) for name, points in lines.items()}
     by_day: dict[int, float] = {}
     for at_ms, records in zip(recent.times, recent.deleted, strict=True):
-        day = at_ms // DAY_MS * DAY_MS
+        day = at_ms // DAY_MS * DAY_MS + DAY_MS // 2
         by_day[day] = by_day.get(day, 0) + (records or 0)
     known_ms = scenes.NOW_MS - recent.times[0]
     savings = [

@@ -134,7 +134,7 @@ def sections(report: Report) -> list[tuple[str, Sequence[Column[Any]], Sequence[
     keepers: tuple[Column[KeepingGroup], ...] = (
         Column("GROUP", NAME, lambda keeper: say_name(keeper.group)),
         Column("TOPIC", NAME, lambda keeper: keeper.topic),
-        Column("KEEPS", FIGURE, lambda keeper: say_bytes_if_known(keeper.bytes)),
+        Column("BYTES", FIGURE, lambda keeper: say_bytes_if_known(keeper.bytes)),
         Column("RECORDS", FIGURE, lambda keeper: say_count(keeper.records)),
         Column("SINCE", WORD, lambda keeper: _since(keeper.since_ms, begin_ms)),
     )
@@ -146,7 +146,7 @@ def sections(report: Report) -> list[tuple[str, Sequence[Column[Any]], Sequence[
     )
     every: list[tuple[str, Sequence[Column[Any]], Sequence[Any]]] = [
         ("Saved, on average", (TOPIC, *([OWNER] if has_owner else []), *SAVINGS), report.topics),
-        ("Kept for groups now", keepers, report.keepers),
+        ("Yet to be read now, of any age", keepers, report.keepers),
         ("Groups that no longer commit", stopped, report.stopped),
         ("Log directories", LOG_DIRS, report.log_dirs),
     ]
@@ -175,8 +175,9 @@ def _minute(epoch_ms: int) -> str:
     return rfc3339(epoch_ms)[:16].replace("T", " ")
 
 
-def html(report: Report) -> str:
-    """One page without anything from elsewhere: no script, no font, no picture."""
+def html(report: Report, cluster: str | None = None) -> str:
+    """One page without anything from elsewhere: no script, no font, no picture. ``cluster``: the
+    operator's name for it."""
     templates = Environment(
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True
     )
@@ -203,7 +204,7 @@ def html(report: Report) -> str:
             for title, columns, values in sections(report)
         ],
         unread=[say_name(topic) for topic in report.unread_topics],
-        cluster=say_name(report.past.cluster_id),
+        cluster=say_name(cluster or report.past.cluster_id),
         gaps=past_document(report.past)["gaps"],
     )
 

@@ -48,7 +48,7 @@ def report(  # noqa: PLR0917 - typer hands each option over by its name
     ] = None,
     debug: Debug = False,
 ) -> None:
-    """Report what was deleted and saved, who keeps how much, and when log directories fill.
+    """Report what was deleted and saved, what groups have yet to read, and when disks fill.
 
     It also lists topics that nobody reads and groups that have stopped committing. Neither the
     cluster nor the daemon is asked.
@@ -64,6 +64,7 @@ def report(  # noqa: PLR0917 - typer hands each option over by its name
     from retentiond.history.ask.replay import Replay
     from retentiond.history.ask.report import report as reported
     from retentiond.history.ask.report import without_retentiond
+    from retentiond.state.groups_lookup import cluster_of
 
     loaded, asked = load(path), period(since)
 
@@ -71,8 +72,13 @@ def report(  # noqa: PLR0917 - typer hands each option over by its name
         every = asked_questions(past, matching(None), loaded.policy_for)
         return reported(Replay(past, session, [without_retentiond(question) for question in every]))
 
-    made = {ReportOutput.JSON: json_text, ReportOutput.HTML: html, ReportOutput.TABLE: table_text}
-    text = made[output](answered(loaded, asked, question, cluster=cluster))
+    answer = answered(loaded, asked, question, cluster=cluster)
+    if output is ReportOutput.HTML:
+        # the name is that of the configuration's own cluster: --cluster may ask for another one
+        is_own = cluster_of(loaded.state_dir) == answer.past.cluster_id
+        text = html(answer, loaded.metrics.cluster if is_own else None)
+    else:
+        text = (json_text if output is ReportOutput.JSON else table_text)(answer)
     if file is None:
         typer.echo(text, nl=False)
         return

@@ -86,7 +86,7 @@ def report(replay: Replay) -> Report:
         tuple(log_dir for log_dir, _ in log_dirs),
         lines_of("bytes"),
         lines_of("without"),
-        _by_day(deleted),
+        deleted_by_day(deleted, past.timeline.period[0].entry.at_ms, at_ms[-1]),
         {f"{log_dir.broker} {log_dir.log_dir}": points for log_dir, points in log_dirs},
     )
 
@@ -138,11 +138,17 @@ def _deletions(replay: Replay) -> DataFrame:
     )
 
 
-def _by_day(deleted: pa.Table) -> list[Point]:
+def deleted_by_day(deleted: pa.Table, since_ms: int, until_ms: int) -> list[Point]:
+    """The records of each day (UTC) of the time, at its noon: a bar there stands on its day, and is
+    as wide. ``deleted``: see `_deletions`."""
+    first_ms = since_ms // DAY_MS * DAY_MS
     days: Counter[int] = Counter()
     for row in deleted.to_pylist():
         days[row["day_ms"]] += row["records"] or 0
-    return [Point(day, records) for day, records in sorted(days.items())]
+    if not days:
+        return []
+    every = range(min(first_ms, *days), max(until_ms, *days) + 1, DAY_MS)
+    return [Point(day + DAY_MS // 2, days[day]) for day in every]
 
 
 def _newest(replay: Replay) -> DataFrame:

@@ -85,7 +85,7 @@ class Point(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Report:
     """The report. ``bytes_by_topic``, ``without_by_topic``: means over equal stretches of time.
-    ``deleted_by_day``: records. ``used_by_log_dir``: percent."""
+    ``deleted_by_day``: records, at the noon of each day. ``used_by_log_dir``: percent."""
 
     past: Past
     topics: tuple[TopicSaving, ...]

@@ -111,7 +111,11 @@ def three_days() -> list[PastEntry]:
 
 
 def test_what_was_saved_who_keeps_what_and_when_disks_are_full(
-    transcript: Transcript, golden: Golden, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    command: Command,
+    transcript: Transcript,
+    golden: Golden,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     """One question, in each form of output (tests/golden/report)."""
     monkeypatch.setattr("retentiond.cli.past.report.answered", KeptAnswer())
@@ -128,6 +132,14 @@ def test_what_was_saved_who_keeps_what_and_when_disks_are_full(
 
     page = transcript(*asked, "--output", "html").out
     assert "15 GiB·days in all." in page
+    cluster_id = found["cluster_id"]
+    assert f"Cluster {cluster_id}," in page
+    config.write_text(f"{config.read_text()}\nmetrics: {{cluster: Europe}}\n")
+    for known, shown in ((cluster_id, "Europe"), ("of another", cluster_id), (None, cluster_id)):
+        monkeypatch.setattr(
+            "retentiond.state.groups_lookup.cluster_of", lambda _, known=known: known
+        )
+        assert f"Cluster {shown}," in command(*asked, "--output", "html").out
     assert "GIB·DAYS" in page.upper()
 
 

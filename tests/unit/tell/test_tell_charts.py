@@ -105,6 +105,18 @@ def test_an_unknown_value_interrupts_a_line_and_has_no_bar() -> None:
     assert bars.count("<rect") == 3
 
 
+@pytest.mark.parametrize("length", [5, 60, 249])
+def test_a_legend_has_its_names_whole_and_inside_the_picture(length: int) -> None:
+    names = [letter * length for letter in "abc"]
+    svg = Chart("t", [0, 1], [(name, [1, 2]) for name in names], str).svg(REPORT_LOOK, "t")
+    legend = re.findall(r'<text class="legend" x="([\d.]+)" y="([\d.]+)"[^>]*>([^<]+)<', svg)
+    assert ["".join(text for _, _, text in legend if text[0] == name[0]) for name in names] == names
+    assert len({(x, y) for x, y, _ in legend}) == len(legend)
+    for x, y, text in legend:
+        assert float(x) + 0.55 * REPORT_LOOK.text * len(text) <= REPORT_LOOK.width
+        assert float(y) <= REPORT_LOOK.height
+
+
 def test_a_name_is_a_name_and_not_markup() -> None:
     name = '<b onclick="x">&'
     svg = Chart(name, [0, 1], [(name, [1, 2])], str, limits={name: 1}).svg(REPORT_LOOK, name)

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
+from retentiond.history.ask.report import deleted_by_day
 from retentiond.history.ask.report_figures import full_ms, trend
 
 HOUR_MS = 3_600_000
 NOW_MS = 1_000 * HOUR_MS
+
+
+def test_the_records_of_a_day_stand_at_its_noon_and_no_day_is_left_out() -> None:
+    day_ms = 24 * HOUR_MS
+    begin_ms = NOW_MS // day_ms * day_ms
+    deleted = pa.table({"day_ms": [begin_ms + day_ms] * 2 + [begin_ms], "records": [1, None, 5]})
+    points = deleted_by_day(deleted, begin_ms + 20 * HOUR_MS, begin_ms + 3 * day_ms)
+    noon_ms = begin_ms + day_ms // 2
+    assert points == [(noon_ms + day * day_ms, n) for day, n in enumerate((5, 1, 0, 0))]
+    assert deleted_by_day(deleted.slice(0, 0), begin_ms, begin_ms) == []
 
 
 def by_the_hour(*usable: float) -> list[tuple[int, float]]:
