@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from retentiond.memory.changes import DROP_AFTER_MS, Changes, changes, newly_seen
 from retentiond.memory.readers import GroupOnTopic, Readers, RememberedReader
+from retentiond.memory.recall import recalled
 from retentiond.memory.remembered import KnownTopic, Remembered
 from retentiond.model import Failure, GroupKind, TopicPartition
 from retentiond.snapshot import PartitionReading, Snapshot
@@ -113,6 +114,24 @@ def test_who_waits_for_a_topic_is_remembered_as_a_reader_of_it() -> None:
     assert (named(without.absent), without.dropped_topics) == ((), ())
     there = reading({("b", TopicPartition("later", 0)): 1}).snapshot()
     assert named(changes(there, known, 1).absent) == (LATER,)
+
+
+def test_who_waits_for_a_topic_again_is_no_longer_absent_from_it() -> None:
+    last = RememberedReader(GroupKind.CLASSIC, {0: 7}, absent_since_ms=5, absent_ms=3)
+    known = Remembered(readers=Readers.of({LATER: last}))
+    waits = replace(reading({}, also_listed=["a"]).snapshot(), other_topics=WAITS_FOR_LATER)
+    present = RememberedReader(last.kind, last.offsets)
+    assert changes(waits, known, 1).renewed.by_name() == {LATER: present}
+
+
+def test_a_commit_that_frees_nothing_any_more_is_remembered_as_none_that_may_be_stale() -> None:
+    """It stands where it stood: the log start offset has passed it."""
+    last = RememberedReader(GroupKind.CLASSIC, {0: 5}, moved_at_ms={0: 1}, stale=frozenset({0}))
+    before = Remembered({"orders": KnownTopic("id-of-orders")}, Readers.of({A: last}))
+    made = reading({("a", ORDERS_0): 5})
+    made.partitions[ORDERS_0] = replace(made.partitions[ORDERS_0], log_start_offset=5)
+    seen = changes(recalled(made.snapshot(), before), before, 1)
+    assert seen.renewed.by_name() == {A: replace(last, stale=frozenset())}
 
 
 def test_a_topic_that_is_gone_stays_remembered_while_somebody_waits_for_it() -> None:
