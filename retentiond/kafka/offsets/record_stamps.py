@@ -13,7 +13,8 @@ record behind it may be dated back (a backfill), and then proves nothing. Record
 timestamp between the two can't be seen, and count as old as the dated record behind them.
 
 Both records are fetched, which takes READ on the topic. Without it a look-up of the year 1970 tells
-whether the first record has a timestamp, and nothing tells it of the last one.
+whether the first record has a timestamp, and nothing tells it of the last one. A look-up may pass
+over young records in remote storage, so there the age stays unknown.
 """
 
 from __future__ import annotations
@@ -39,6 +40,12 @@ GAP_IN_AGE = 20
 and as a part of the age. What stands in front of it can be younger by as much."""
 
 MAY_NOT_READ = Failure(TOPIC_REFUSED, "its records can't be fetched, as an earlier attempt showed")
+
+NEEDS_READ = Failure(
+    TOPIC_REFUSED,
+    "of records in remote storage only READ tells whether they have timestamps; grant this "
+    "principal READ on the topic",
+)
 
 FETCHES_PER_REQUEST = 50
 FETCH_BYTES = 16 * 1024
@@ -114,8 +121,8 @@ class RecordStamps:
                 self._stamped[at] = log, frozenset(offsets[at])
         unknown = {at: failure for at, failure in failed.items() if at not in refused}
         found = first_dated(refused) if refused else {}
-        for at in refused & found.keys():  # of remote storage it is not asked
-            first = found[at]
+        for at in refused:
+            first = found.get(at, NEEDS_READ)  # remote storage is not asked
             if isinstance(first, Failure):
                 unknown[at] = first
             elif first != offsets[at][0]:

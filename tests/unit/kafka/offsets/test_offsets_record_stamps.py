@@ -10,7 +10,7 @@ from kafka.record.memory_records import MemoryRecordsBuilder
 
 from retentiond.kafka.interface import AGE_UNKNOWN, LogRange
 from retentiond.kafka.offsets.by_time import AGE_IS_HIDDEN, Found, Log
-from retentiond.kafka.offsets.record_stamps import RecordStamps, in_doubt, stamp_at
+from retentiond.kafka.offsets.record_stamps import NEEDS_READ, RecordStamps, in_doubt, stamp_at
 from retentiond.kafka.topics import Leader
 from retentiond.model import Failure, TopicPartition
 
@@ -126,6 +126,13 @@ def test_without_the_right_to_read_a_look_up_tells_about_the_first_record(
     for _ in range(2):
         assert log.unknown(stamps) == unknown
     assert log.fetched == [10]  # it is not tried in each cycle
+
+
+def test_without_the_right_to_read_nothing_is_known_of_records_in_remote_storage() -> None:
+    """Of these `first_dated` tells nothing."""
+    log, stamps = Log10(refuses=True), RecordStamps()
+    for _ in range(2):
+        assert stamps.unknown(FIRST_AND_LAST, LED, log.fetch, lambda _: {}) == {AT: NEEDS_READ}
 
 
 def test_a_batch_that_is_too_large_for_a_common_response_is_fetched_alone() -> None:
