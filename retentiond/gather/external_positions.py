@@ -359,13 +359,17 @@ def _commits(next_offsets: Any) -> tuple[Commit, ...]:
 
 def _whole(value: Any, topic: str) -> int:
     is_whole = isinstance(value, int) and not isinstance(value, bool)
-    if is_whole or (isinstance(value, str) and value.isascii() and value.isdigit()):
+    if is_whole or (isinstance(value, str) and _WHOLE.fullmatch(value)):
         number = int(value)
         if 0 <= number < 2**63:
             return number
     raise NoPosition(
         f"its position of topic {_shown(topic)} holds {_shown(value)} where a number belongs"
     )
+
+
+_WHOLE = re.compile(r"0|[1-9][0-9]*")
+"""With a zero in front it would be octal for some."""
 
 
 def _shown(value: object) -> str:

@@ -105,6 +105,8 @@ MALFORMED: dict[str, str | bytes] = {
     "an offset of 5000 digits": '{"orders": {"0": ' + "9" * 5000 + "}}",
     "an offset in sexagesimal": "orders: {0: 1:30}",
     "an offset with underscores": "orders: {0: 1_000}",
+    "an offset with a zero in front, octal for some": "orders: {0: 0100}",
+    "a partition with a zero in front": "orders: {00: 5}",
     "an offset in other digits": "orders: {0: '४'}",
     "a long text for an offset": '{"orders": {"0": "' + "x" * 10_000 + '"}}',
     "a partition that is no number": '{"orders": {"first": 1}}',
