@@ -17,7 +17,7 @@ def main() -> None:
     raise_on_signals()
     with suppress(KeyboardInterrupt):
         try:
-            with EmbeddedKafka(options.nodes, options.version) as kafka:
+            with EmbeddedKafka(options.nodes, options.version, witnessed=False) as kafka:
                 print(kafka.bootstrap_servers, flush=True)
                 signal.pause()
         except EmbeddedKafkaError as error:
