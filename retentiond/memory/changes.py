@@ -101,6 +101,8 @@ def written(readers: Readers, new: Readers, renewed: Readers) -> Readers:
     operator may have released the others a moment ago."""
     if len(new):
         readers = readers.with_rows(new)
+    if not len(renewed):
+        return readers
     is_there = readers.rows_of(renewed.keys) != NOWHERE
     return readers.with_rows(renewed.where(is_there)) if is_there.any() else readers
 
