@@ -104,7 +104,7 @@ class Answers:
         asked = {each.group_id: each.topics for each in getattr(request, "groups", (request,))}
         for group in getattr(answer, "groups", (answer,)):
             if not getattr(group, "error_code", _none).value:
-                name = getattr(group, "group_id", None) or request.group_id
+                name = group.group_id if hasattr(group, "group_id") else request.group_id
                 self._position(by, name, asked.get(name, ()), group.topics, "committed_offset")
 
     def _describe_share_group_offsets(self, by: Exchange, request: Any, answer: Any) -> None:
