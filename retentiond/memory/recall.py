@@ -58,8 +58,6 @@ def recalled(snapshot: Snapshot, remembered: Remembered) -> Snapshot:
     # A partition that the metadata lacks gets no decision.
     at = positions_of(rows.topics[commits.owners], commits.partitions, snapshot.partitions)
     commits, at = commits.where(at != NOWHERE), at[at != NOWHERE]
-    is_silent = counts.copy()
-    is_silent[commits.owners] = False  # these count by their commits
     absent = np.flatnonzero(counts & readers.is_absent)
     since_ms = readers.column("absent_since_ms").take(pa.array(absent)).to_pylist()
     return replace(
@@ -68,9 +66,18 @@ def recalled(snapshot: Snapshot, remembered: Remembered) -> Snapshot:
             snapshot, commits._replace(owners=rows.groups[commits.owners], partitions=at)
         ),
         absent_since_ms=dict(zip(rows.group_topics(absent), since_ms, strict=True)),
-        remembered_readers=frozenset(rows.group_topics(np.flatnonzero(is_silent))),
+        remembered_readers=frozenset(
+            rows.group_topics(_readers_without_commit(counts, commits.owners))
+        ),
         problems=snapshot.problems + ((remembered.lost,) if remembered.lost else ()),
     )
+
+
+def _readers_without_commit(counts: Flags, owners: Integers) -> Integers:
+    """Those that count and own none of the commits. The others count by their commits."""
+    is_silent = counts.copy()
+    is_silent[owners] = False
+    return np.flatnonzero(is_silent)
 
 
 def _with_remembered(snapshot: Snapshot, remembered: Commits) -> pa.Table:
