@@ -106,7 +106,8 @@ class BrokerDisks:
             return replace(unknown, problem=TOO_OLD) if is_too_old else unknown
         reading = self.reading(snapshot)
         followed = follow(awaited, reading, offsets_of(snapshot), snapshot.taken_at_ms)
-        recent = recent.with_reading(reading.space, sizes_by_log_dir(log_dirs), now)
+        sizes = sizes_by_log_dir(log_dirs)
+        recent = recent.with_reading(reading.space, sizes, now, followed.freed)
         return pressure(reading, rules, before, followed, recent)
 
     def stuck(self, kafka: Kafka, snapshot: Snapshot, reading: DiskReading) -> tuple[Stuck, ...]:

@@ -83,12 +83,19 @@ class Freed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FreedProgress:
-    """``freed_by_topic``: bytes that this reading found freed. ``settled``: deletions of which no
-    more bytes are expected."""
+    """``freed``: bytes that this reading found freed. ``settled``: deletions of which no more bytes
+    are expected."""
 
     awaited: tuple[PendingFree, ...] = ()
-    freed_by_topic: Mapping[str, int] = field(default_factory=dict)
+    freed: Mapping[ReplicaKey, int] = field(default_factory=dict)
     settled: tuple[Freed, ...] = ()
+
+    @property
+    def freed_by_topic(self) -> Mapping[str, int]:
+        freed_by_topic: defaultdict[str, int] = defaultdict(int)
+        for replica, freed_bytes in self.freed.items():
+            freed_by_topic[replica.at.topic] += freed_bytes
+        return dict(freed_by_topic)
 
     @property
     def awaited_bytes(self) -> dict[ReplicaKey, int]:
@@ -119,7 +126,7 @@ def follow(
             open_by_replica[pending.replica].append(pending)
     changed: dict[tuple[str, ReplicaKey], PendingFree] = {}
     lost: set[tuple[str, TopicPartition]] = set()
-    freed_by_topic: defaultdict[str, int] = defaultdict(int)
+    freed: defaultdict[ReplicaKey, int] = defaultdict(int)
     for replica, waiting in open_by_replica.items():
         offsets = partitions.get(replica.at)
         if offsets is None or reading.replicas(replica.at) is None:
@@ -131,13 +138,13 @@ def follow(
             continue
         for pending in _after_reading(waiting, size, offsets, now_ms):
             changed[pending.cycle_id, replica] = pending
-            freed_by_topic[replica.at.topic] += pending.freed_bytes or 0
+            freed[replica] += pending.freed_bytes or 0
     current = [
         changed.get((pending.cycle_id, pending.replica), pending)
         for pending in awaited
         if pending.deletion not in lost
     ]
-    return _without_settled(current, freed_by_topic)
+    return _without_settled(current, freed)
 
 
 def with_new_deletions(followed: FreedProgress, new: Sequence[PendingFree]) -> FreedProgress:
@@ -159,9 +166,9 @@ def with_new_deletions(followed: FreedProgress, new: Sequence[PendingFree]) -> F
             current.append(pending._replace(freed_bytes=0) if is_done else pending)
         else:
             current.append(pending)
-    progress = _without_settled(current, followed.freed_by_topic)
+    progress = _without_settled(current, followed.freed)
     return FreedProgress(
-        (*progress.awaited, *new), progress.freed_by_topic, followed.settled + progress.settled
+        (*progress.awaited, *new), progress.freed, followed.settled + progress.settled
     )
 
 
@@ -209,18 +216,18 @@ def _shares(total: int, weights: Sequence[int]) -> list[int]:
 
 
 def _without_settled(
-    current: Sequence[PendingFree], freed_by_topic: Mapping[str, int]
+    current: Sequence[PendingFree], freed: Mapping[ReplicaKey, int]
 ) -> FreedProgress:
     freed_by_deletion: defaultdict[tuple[str, TopicPartition], list[int | None]] = defaultdict(list)
     for pending in current:
         freed_by_deletion[pending.deletion].append(pending.freed_bytes)
     settled = {
-        deletion: Freed(*deletion, sum(filter(None, freed)))
-        for deletion, freed in freed_by_deletion.items()
-        if None not in freed
+        deletion: Freed(*deletion, sum(filter(None, by_replica)))
+        for deletion, by_replica in freed_by_deletion.items()
+        if None not in by_replica
     }
     return FreedProgress(
         awaited=tuple(pending for pending in current if pending.deletion not in settled),
-        freed_by_topic={topic: freed for topic, freed in freed_by_topic.items() if freed},
+        freed={replica: freed_bytes for replica, freed_bytes in freed.items() if freed_bytes},
         settled=tuple(settled.values()),
     )

@@ -3,8 +3,9 @@ disk.
 
 A broker renames a segment before it deletes the file, and then no longer counts it in the log's
 size. Until the file is gone, the bytes outside the logs are that much higher than they were. They
-count as removed segments only as far as the logs have shrunk, because other files may have grown.
-Once they have come free they don't count again, whatever else fills the disk then.
+count as removed segments only as far as the logs have lost bytes, because other files may have
+grown. A log that is written to at the same time loses more than it shrinks. Once they have come
+free they don't count again, whatever else fills the disk then.
 
 The readings are stored, so that a restart, or another command, does not take these bytes for bytes
 that must still be deleted.
@@ -21,10 +22,10 @@ from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from retentiond.clock import Uptime
-from retentiond.disks.log_dirs import LogDirCapacity, LogDirKey
+from retentiond.disks.log_dirs import LogDirCapacity, LogDirKey, ReplicaKey
 from retentiond.formatting import MINUTE_MS
 from retentiond.kafka.interface import LogDirs
-from retentiond.model import Failure
+from retentiond.model import Failure, TopicPartition
 
 SAME_DISK = 1e-5
 """The usable bytes of two directories on one disk differ by at most this part of the disk. The
@@ -53,6 +54,8 @@ _Value = TypeVar("_Value")
 StoredMapping: TypeAlias = Annotated[Mapping[_Key, _Value], _AsPairs()]
 """A mapping whose keys are tuples, and which is stored."""
 
+NOTHING_FREED: Mapping[ReplicaKey, int] = {}
+
 FolderKey: TypeAlias = tuple[str, int, bool]
 """Topic, partition, and whether the replica is a future one."""
 
@@ -71,6 +74,12 @@ def sizes_by_log_dir(found: LogDirs) -> SizesByLogDir:
         for log_dir in answer
         if log_dir.failure is None
     }
+
+
+def _freed_of(folder: FolderKey, log_dir: LogDirKey, freed: Mapping[ReplicaKey, int]) -> int:
+    topic, partition, is_future = folder
+    replica = ReplicaKey(TopicPartition(topic, partition), *log_dir)
+    return 0 if is_future else freed.get(replica, 0)
 
 
 class LogDirUse(NamedTuple):
@@ -95,10 +104,14 @@ class RecentDisks:
     sizes: SizesByLogDir = field(default_factory=dict)
 
     def with_reading(
-        self, space: Sequence[LogDirCapacity], sizes: SizesByLogDir, now: Uptime
+        self,
+        space: Sequence[LogDirCapacity],
+        sizes: SizesByLogDir,
+        now: Uptime,
+        freed: Mapping[ReplicaKey, int] = NOTHING_FREED,
     ) -> RecentDisks:
         """The recent readings with one more. Earlier ones of another boot can't be dated, so they
-        are left out."""
+        are left out. ``freed``: what this reading found freed, by `FreedProgress`."""
         oldest_ms = now.ms - WINDOW_MS
         uses: dict[LogDirKey, Sequence[LogDirUse]] = {}
         for key, known in self.uses.items() if self.boot_id == now.boot_id else ():
@@ -116,7 +129,7 @@ class RecentDisks:
                 sum(sizes[key].values()),
                 # A folder that is gone (its topic was deleted, say) counts with its whole size.
                 sum(
-                    max(0, size - sizes[key].get(folder, 0))
+                    max(size - sizes[key].get(folder, 0), _freed_of(folder, key, freed))
                     for folder, size in last_sizes.get(key, {}).items()
                 ),
             )

@@ -48,7 +48,7 @@ def followed(
 
 
 def dropped(freed_bytes: int) -> FreedProgress:
-    return FreedProgress((), {"orders": freed_bytes}, (Freed("one", AT, freed_bytes),))
+    return FreedProgress((), {replica(1): freed_bytes}, (Freed("one", AT, freed_bytes),))
 
 
 UNREADABLE = replace(reading({1: 10}), unreadable=frozenset({AT}))
@@ -168,7 +168,7 @@ def test_a_deletion_that_is_to_free_something_is_awaited_whatever_follows() -> N
 
 
 def test_where_nothing_follows_a_small_deletion_is_awaited_on() -> None:
-    waiting = FreedProgress((small("one"), small("two")), {"orders": 7}, (Freed("zero", AT, 7),))
+    waiting = FreedProgress((small("one"), small("two")), {replica(1): 7}, (Freed("zero", AT, 7),))
 
     assert with_new_deletions(waiting, []) == waiting
     assert with_new_deletions(waiting, [small("three", broker=2)]).awaited[:2] == waiting.awaited

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from retentiond.clock import Uptime
-from retentiond.disks.log_dirs import LogDirCapacity
+from retentiond.disks.log_dirs import LogDirCapacity, ReplicaKey
 from retentiond.disks.recent import RecentDisks
+from retentiond.model import TopicPartition
 
 HERE = (1, "/a")
 
@@ -19,11 +20,19 @@ class Disk:
     def __init__(self) -> None:
         self.recent = RecentDisks()
 
-    def on_its_way(self, log_bytes: int | None, usable: int, at_s: int, boot_id: str = BOOT) -> int:
+    def on_its_way(
+        self,
+        log_bytes: int | None,
+        usable: int,
+        at_s: int,
+        boot_id: str = BOOT,
+        freed_bytes: int = 0,
+    ) -> int:
         space = [LogDirCapacity(*HERE, 1000, usable)]
         logs = {} if log_bytes is None else {("orders", 0, False): log_bytes}
         now = Uptime(boot_id, 1000 * at_s)
-        self.recent = self.recent.with_reading(space, {HERE: logs}, now)
+        freed = {ReplicaKey(TopicPartition("orders", 0), *HERE): freed_bytes}
+        self.recent = self.recent.with_reading(space, {HERE: logs}, now, freed)
         return self.recent.removed_bytes([HERE])
 
 
@@ -76,6 +85,12 @@ def test_what_has_left_the_logs_and_not_the_disk_is_on_its_way() -> None:
     assert disk.on_its_way(520, 280, 90) == 100  # two thirds are gone
     assert disk.on_its_way(520, 380, 120) == 0
     assert disk.on_its_way(None, 380, 150) == 520  # the topic was deleted
+
+
+def test_a_log_that_is_written_to_while_it_shrinks_has_lost_what_was_found_freed() -> None:
+    disk = Disk()
+    assert disk.on_its_way(800, 100, 0) == 0
+    assert disk.on_its_way(700, 0, 30, freed_bytes=200) == 200  # and 100 were written
 
 
 def test_other_files_on_the_disk_are_not_taken_for_removed_segments() -> None:
