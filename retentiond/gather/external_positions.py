@@ -142,7 +142,6 @@ def _of_spark(checkpoint: Path) -> _Position:
         )
     except (FileNotFoundError, ValueError):
         raise NoPosition(f"no batch is committed in {checkpoint}") from None
-    written_at = _committed_at(checkpoint / "commits" / str(done))
     offsets = checkpoint / "offsets" / str(done)
     sources, before = _sources(offsets), offsets.with_name(str(done - 1))
     if before.exists() and len(_sources(before)) > len(sources):
@@ -162,7 +161,8 @@ def _of_spark(checkpoint: Path) -> _Position:
                 if topic in next_offsets:
                     raise NoPosition(f"two sources of {checkpoint} read topic {topic}")
                 next_offsets[topic] = partitions
-    return _Position(next_offsets, written_at)
+    # Last, so that a new checkpoint in the old one's place shows that the batch is not done there.
+    return _Position(next_offsets, _committed_at(checkpoint / "commits" / str(done)))
 
 
 def _sources(offsets: Path) -> list[str]:

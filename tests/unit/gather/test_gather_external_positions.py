@@ -324,8 +324,8 @@ def without_the_offsets_of_the_last_batch(checkpoint: Path) -> None:
 
 
 def with_a_folder_for_a_commit(checkpoint: Path) -> None:
-    first_batch(checkpoint, done=True)
-    (checkpoint / "commits" / "1").mkdir()
+    first_batch(checkpoint, done=False)
+    (checkpoint / "commits" / "0").mkdir(parents=True)
 
 
 def with_a_second_source_that_has_begun_nothing(checkpoint: Path) -> None:
