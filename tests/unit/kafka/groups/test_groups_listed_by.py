@@ -7,14 +7,22 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from kafka.protocol.admin import ListGroupsRequest, ListGroupsResponse
+from kafka.protocol.admin import (
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
+)
 from kafka.protocol.consumer import OffsetFetchRequest, OffsetFetchResponse
+from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest, MetadataResponse
 
 from retentiond.kafka.groups.coordinators import commits
 from retentiond.kafka.groups.listing import list_groups
+from retentiond.kafka.groups.members import members
+from retentiond.kafka.interface import GroupMembers, ListedGroup
 from retentiond.kafka.network_client import METADATA_FRESH_S
-from retentiond.model import Commit
+from retentiond.model import Commit, GroupKind
 from tests.support.builders.scripted_brokers import Brokers, BrokersClient, found, make
 
 NOT_COORDINATOR = 16
@@ -31,11 +39,9 @@ class Cluster:
         self.brokers = Brokers(self._answer)
         self.connection = BrokersClient(self.brokers)
 
-    def asked(self) -> list[int | None]:
-        """Whom requests for commits have gone to."""
-        return [
-            node for node, each in self.brokers.requests if isinstance(each, OffsetFetchRequest)
-        ]
+    def asked(self, kind: type = OffsetFetchRequest) -> list[int | None]:
+        """Whom requests of the kind have gone to."""
+        return [node for node, request in self.brokers.requests if isinstance(request, kind)]
 
     def _answer(self, request: Any, node: int | None) -> Any:
         if isinstance(request, MetadataRequest):
@@ -43,14 +49,36 @@ class Cluster:
             return make(MetadataResponse, brokers=brokers, topics=[])
         if isinstance(request, ListGroupsRequest):
             by_group = [*self.coordinators.items(), *self.still_lists.items()]
-            listed = [{"group_id": name} for name, at in by_group if at == node]
+            listed = [
+                {
+                    "group_id": name,
+                    "protocol_type": "consumer",
+                    "group_state": self._state(name, at),
+                }
+                for name, at in by_group
+                if at == node
+            ]
             return make(ListGroupsResponse, groups=listed)
         if isinstance(request, FindCoordinatorRequest):
             return found(request, lambda key: self.coordinators[key])
+        if isinstance(request, DescribeGroupsRequest):
+            described = [self._described(name, node) for name in request.groups]
+            return make(DescribeGroupsResponse, groups=described)
         groups = [self._commits(each.group_id, node) for each in request.groups]
         answer = make(OffsetFetchResponse, groups=groups)
         answer.API_VERSION = 8
         return answer
+
+    def _state(self, group: str, node: int | None) -> str:
+        return "Dead" if self.still_lists.get(group) == node else "Stable"
+
+    def _described(self, group: str, node: int | None) -> Any:
+        subscription = ConsumerProtocolSubscription(topics=["orders"], user_data=b"")
+        member = {"member_id": "m", "member_metadata": subscription.encode(version=0)}
+        state = self._state(group, node)
+        members = [] if state == "Dead" else [member]
+        of_kind = {"protocol_type": "consumer", "group_state": state}
+        return {"group_id": group, "members": members, **of_kind}
 
     def _commits(self, group: str, node: int | None) -> Any:
         is_stale = self.still_lists.get(group) == node
@@ -103,14 +131,16 @@ def test_each_listing_takes_the_place_of_the_one_before(cluster: Cluster) -> Non
 
 @pytest.mark.parametrize("stale", [1, 2])
 def test_of_two_brokers_that_list_a_group_the_one_that_leads_is_asked(stale: int) -> None:
-    """A broker may go on listing a group, with its old commits, after another has taken over."""
+    """A broker may go on listing a group, with its old commits or as dead, after another has taken
+    over: it counts as live, and its members and commits are the leader's."""
     cluster = Cluster({"billing": 3 - stale})
     cluster.still_lists["billing"] = stale
     (group,) = list_groups(cluster.connection)
-    assert group.group_id == "billing"
+    assert group == ListedGroup("billing", GroupKind.CLASSIC, "Unknown", "consumer")
 
     assert commits(cluster.connection, ["billing"]) == {"billing": SEVEN}
-    assert cluster.asked() == [3 - stale]
+    assert members(cluster.connection, [group]) == {"billing": GroupMembers(frozenset({"orders"}))}
+    assert cluster.asked() == cluster.asked(DescribeGroupsRequest) == [3 - stale]
 
 
 def test_an_old_listing_is_not_relied_on(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
