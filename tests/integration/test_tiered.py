@@ -12,9 +12,17 @@ from pathlib import Path
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer
 from confluent_kafka import TopicPartition as ConfluentPartition
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from confluent_kafka.admin import (
+    AclOperation,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
 
+from retentiond.kafka.cluster import KafkaCluster
 from retentiond.kafka.interface import OffsetBound
+from retentiond.kafka.settings.properties import translate
 from retentiond.model import TopicPartition
 from retentiond.tell.figures.answers import TopicAnswer
 from retentiond.tell.report import CycleReport
@@ -24,6 +32,7 @@ from tests.faults.held import log_start
 from tests.support.brokers.command import consumed
 from tests.support.brokers.cycles import Retentiond, deleted_up_to, row_of, told
 from tests.support.brokers.deleting import Bench
+from tests.support.brokers.guarded import ENOUGH, EVERY_TOPIC, guarded_kafka, rule
 from tests.support.tiers import OwnKafka
 from tests.support.waiting import eventually
 
@@ -198,3 +207,26 @@ def test_more_tiered_partitions_than_a_broker_can_look_up_at_once_are_all_looked
     report = retentiond.cycle()
     assert {told(report, topic_name, each).verdict for each in range(partitions)} == {"delete"}
     assert {deleted_up_to(report, topic_name, each) for each in range(partitions)} == {2}
+
+
+def test_without_read_a_tiered_topic_whose_timestamps_nothing_else_tells_is_held(
+    tmp_path: Path, topic_name: str
+) -> None:
+    """Old records in remote storage, and half an hour old ones behind them: a look-up can't tell
+    whether the old ones have timestamps."""
+    with guarded_kafka(tiered=True) as guarded:
+        driver = guarded.driver
+        driver.create_topic(topic_name, config=TIERED)
+        produce(driver, topic_name, [OLD_MS] * A_SEGMENT + [YOUNG_MS] * 2)
+        driver.commit("readers", {(topic_name, 0): A_SEGMENT + 2})
+        eventually(lambda: local_start(driver, topic_name), lambda start: start == A_SEGMENT)
+        guarded.grant(*ENOUGH)
+        held = told(Retentiond(guarded.port, tmp_path, entry(topic_name)).cycle(), topic_name)
+        assert (held.verdict, held.reason) == ("hold", "offset_unreadable")
+        assert "grant this principal READ on the topic" in str(held.sentence)
+        assert log_start(driver.broker, topic_name) == 0
+
+        guarded.grant(*ENOUGH, rule(EVERY_TOPIC, AclOperation.READ))
+        with closing(KafkaCluster(translate(guarded.section), lambda *_: None)) as port:
+            report = Retentiond(port, tmp_path / "2", entry(topic_name)).cycle()
+        assert deleted_up_to(report, topic_name) == A_SEGMENT

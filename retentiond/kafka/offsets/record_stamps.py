@@ -19,6 +19,7 @@ over young records in remote storage, so there the age stays unknown.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeAlias
 
@@ -41,10 +42,13 @@ and as a part of the age. What stands in front of it can be younger by as much."
 
 MAY_NOT_READ = Failure(TOPIC_REFUSED, "its records can't be fetched, as an earlier attempt showed")
 
+REFUSED_FOR_S = 300.0
+"""For how long a refusal is believed: somebody may grant READ."""
+
 NEEDS_READ = Failure(
     TOPIC_REFUSED,
     "of records in remote storage only READ tells whether they have timestamps; grant this "
-    "principal READ on the topic",
+    f"principal READ on the topic, which is tried again within {REFUSED_FOR_S / 60:.0f} minutes",
 )
 
 FETCHES_PER_REQUEST = 50
@@ -95,12 +99,14 @@ class RecordStamps:
 
     def __init__(self) -> None:
         self._stamped: dict[TopicPartition, tuple[Log, frozenset[int]]] = {}
-        self._may_not_read: frozenset[str] = frozenset()
+        self._refused_at_s: Mapping[str, float] = {}  # by topic; monotonic
 
     def keep(self, listed: Collection[str]) -> None:
         """Forgets all other topics."""
         names = frozenset(listed)
-        self._may_not_read &= names
+        self._refused_at_s = {
+            topic: at_s for topic, at_s in self._refused_at_s.items() if topic in names
+        }
         for at in [at for at in list(self._stamped) if at.topic not in names]:
             self._stamped.pop(at, None)
 
@@ -115,7 +121,8 @@ class RecordStamps:
         ``first_dated`` looks for the first record that has one."""
         failed = self._failed(offsets, logs, fetch)
         refused = {at for at, failure in failed.items() if failure.code == TOPIC_REFUSED}
-        self._may_not_read |= {at.topic for at in refused}
+        now_s = dict.fromkeys((at.topic for at in refused), time.monotonic())
+        self._refused_at_s = now_s | self._believed()
         for at, log in logs.items():
             if log is not None and at not in failed:
                 self._stamped[at] = log, frozenset(offsets[at])
@@ -137,7 +144,8 @@ class RecordStamps:
     ) -> dict[TopicPartition, Failure]:
         """Why the timestamps of these records are not known, by partition. All first records are
         fetched before the last ones, which are not looked at where the first one has failed."""
-        failed = {at: MAY_NOT_READ for at in offsets if at.topic in self._may_not_read}
+        may_not_read = self._believed()
+        failed = {at: MAY_NOT_READ for at in offsets if at.topic in may_not_read}
         for turn in range(max(map(len, offsets.values()), default=0)):
             asked = {
                 at: records[turn]
@@ -148,6 +156,10 @@ class RecordStamps:
             answers = _stamps(asked, fetch)
             failed |= {at: answer for at, answer in answers.items() if isinstance(answer, Failure)}
         return failed
+
+    def _believed(self) -> dict[str, float]:
+        since_s = time.monotonic() - REFUSED_FOR_S
+        return {topic: at_s for topic, at_s in self._refused_at_s.items() if at_s > since_s}
 
     def _has_stamp(self, at: TopicPartition, log: Log | None, offset: int) -> bool:
         """Whether the record was seen to have one in the same log."""

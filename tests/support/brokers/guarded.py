@@ -110,7 +110,7 @@ def only(binding: AclBinding) -> AclBindingFilter:
 
 
 @contextmanager
-def guarded_kafka() -> Iterator[Guarded]:
+def guarded_kafka(*, tiered: bool = False) -> Iterator[Guarded]:
     """One broker; its own listener, which the tests' clients use, asks for no credentials."""
     config = {
         **AUTHORIZER,
@@ -121,7 +121,7 @@ def guarded_kafka() -> Iterator[Guarded]:
         ),
     }
     with (
-        EmbeddedKafka(security_protocol="SASL_PLAINTEXT", config=config) as kafka,
+        EmbeddedKafka(security_protocol="SASL_PLAINTEXT", config=config, tiered=tiered) as kafka,
         closing(Guarded(kafka)) as made,
     ):
         yield made

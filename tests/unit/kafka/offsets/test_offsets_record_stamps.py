@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -10,7 +11,13 @@ from kafka.record.memory_records import MemoryRecordsBuilder
 
 from retentiond.kafka.interface import AGE_UNKNOWN, LogRange
 from retentiond.kafka.offsets.by_time import AGE_IS_HIDDEN, Found, Log
-from retentiond.kafka.offsets.record_stamps import NEEDS_READ, RecordStamps, in_doubt, stamp_at
+from retentiond.kafka.offsets.record_stamps import (
+    NEEDS_READ,
+    REFUSED_FOR_S,
+    RecordStamps,
+    in_doubt,
+    stamp_at,
+)
 from retentiond.kafka.topics import Leader
 from retentiond.model import Failure, TopicPartition
 
@@ -133,6 +140,18 @@ def test_without_the_right_to_read_nothing_is_known_of_records_in_remote_storage
     log, stamps = Log10(refuses=True), RecordStamps()
     for _ in range(2):
         assert stamps.unknown(FIRST_AND_LAST, LED, log.fetch, lambda _: {}) == {AT: NEEDS_READ}
+
+
+def test_a_right_that_is_granted_is_noticed_after_some_minutes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log, stamps = Log10(refuses=True), RecordStamps()
+    assert log.unknown(stamps)
+    log.refuses = False
+    assert log.unknown(stamps)
+    later_s = time.monotonic() + REFUSED_FOR_S
+    monkeypatch.setattr(time, "monotonic", lambda: later_s)
+    assert not log.unknown(stamps)
 
 
 def test_a_batch_that_is_too_large_for_a_common_response_is_fetched_alone() -> None:
