@@ -140,26 +140,6 @@ class Readers:
     table: pa.Table
 
     @classmethod
-    def of(cls, readers: Mapping[GroupOnTopic, RememberedReader]) -> Self:
-        rows = [
-            {
-                "topic": at.topic,
-                "group": at.group_id,
-                "is_external": at.is_external,
-                "kind": last.kind.value,
-                "seen_at_ms": last.seen_at_ms,
-                "absent_since_ms": last.absent_since_ms,
-                "absent_ms": last.absent_ms,
-                "partitions": (partitions := sorted(last.offsets)),
-                "offsets": [last.offsets[partition] for partition in partitions],
-                "moved_at_ms": [last.moved_at_ms.get(partition) for partition in partitions],
-                "is_stale": [partition in last.stale for partition in partitions],
-            }
-            for at, last in sorted(readers.items(), key=lambda item: item[0].key)
-        ]
-        return cls(pa.Table.from_pylist(rows, schema=READERS))
-
-    @classmethod
     def of_columns(cls, columns: Mapping[str, pa.Array], commits: Commits) -> Self:
         """``columns``: those without lists. ``commits``: ascending by owner and partition."""
         count = len(columns["topic"])

@@ -10,30 +10,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from retentiond.errors import StateError, StateReplaced
-from retentiond.memory.readers import NOBODY
 from retentiond.memory.remembered import Remembered
 from retentiond.state.audit_file import AUDIT_NAME
-from retentiond.state.groups_tables import (
-    EARLIER_SCHEMA,
-    read_all,
-    read_cluster_id,
-    read_readers,
-    write_readers,
-)
+from retentiond.state.groups_tables import read_all, read_cluster_id
 from retentiond.state.state_dir import DatabaseFiles, connect, created, version_of
 
 NAME = "groups.db"
 SCHEMA_VERSION = 7
 
-READERS = """
-CREATE TABLE readers (
-    topic TEXT NOT NULL PRIMARY KEY,
-    crc INTEGER NOT NULL,  -- of the topic and the rows
-    rows BLOB NOT NULL  -- an Arrow stream, see `READERS`
-) STRICT;
-"""
-
-SCHEMA = f"""
+SCHEMA = """
 CREATE TABLE topics (
     topic TEXT NOT NULL PRIMARY KEY,
     topic_id TEXT NOT NULL,
@@ -41,7 +26,12 @@ CREATE TABLE topics (
     agreed INTEGER NOT NULL  -- complete cycles in a row that saw these groups
 ) STRICT, WITHOUT ROWID;
 
-{READERS}
+CREATE TABLE readers (
+    topic TEXT NOT NULL PRIMARY KEY,
+    crc INTEGER NOT NULL,  -- of the topic and the rows
+    rows BLOB NOT NULL  -- an Arrow stream, see `retentiond.memory.readers.READERS`
+) STRICT;
+
 CREATE TABLE losses (
     sentence TEXT NOT NULL  -- until an operator accepts it, nothing is deleted
 ) STRICT;
@@ -65,9 +55,8 @@ ACCEPT = "`retentiond groups accept` goes on without it"
 
 
 def open_for_writing(path: Path) -> sqlite3.Connection:
-    """Opens the file for the holder of the state lock: creates a missing one, keeps a damaged one
-    aside, and rewrites one of the schema before. Raises `StateError` for a file of another schema,
-    `OSError` and `sqlite3.Error`."""
+    """Opens the file for the holder of the state lock: creates a missing one, and keeps a damaged
+    one aside. Raises `StateError` for a file of another schema, `OSError` and `sqlite3.Error`."""
     if not path.exists():
         lost = loss_of_missing(path)
         _put_aside(path)  # SQLite would replay a leftover write-ahead log into the new file
@@ -79,8 +68,6 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
         )
     connection = connect(path)
     try:
-        if version_of(connection) == EARLIER_SCHEMA:
-            _rewrite(connection)
         if (
             read_cluster_id(connection) is None
             and (cluster_id := _cluster_of_audit(path)) is not None
@@ -110,31 +97,7 @@ def open_shared(path: Path) -> sqlite3.Connection:
             f"the remembered groups in {path} are damaged ({damage}); restart retentiond, which "
             f"keeps them aside, then {ACCEPT}"
         )
-    connection = connect(path)
-    if version_of(connection) == EARLIER_SCHEMA:
-        connection.close()
-        raise StateError(
-            f"the remembered groups in {path} were written by an earlier retentiond; start "
-            "retentiond of this version, which rewrites them"
-        )
-    return connection
-
-
-def _rewrite(connection: sqlite3.Connection) -> None:
-    """In one transaction."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        readers = read_readers(connection)
-        connection.execute(READERS)
-        write_readers(connection, NOBODY, readers)
-        connection.execute("DROP TABLE commits")
-        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    return connect(path)
 
 
 def check_files(path: Path, files: DatabaseFiles) -> None:
@@ -157,11 +120,11 @@ def loss_of_missing(path: Path) -> str | None:
 
 
 def check_version(connection: sqlite3.Connection, path: Path) -> None:
-    """Raises `StateError` for a file that can't be read, because it is newer or far older."""
+    """Raises `StateError` for a file that a newer or an older version has written."""
     version = version_of(connection)
     if version == 0:
         raise sqlite3.DatabaseError("it has no schema")
-    if version not in (SCHEMA_VERSION, EARLIER_SCHEMA):
+    if version != SCHEMA_VERSION:
         which = "a newer" if version > SCHEMA_VERSION else "an earlier"
         raise StateError(
             f"the remembered groups in {path} were written by {which} retentiond (schema "

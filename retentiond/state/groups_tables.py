@@ -1,23 +1,17 @@
-"""The tables of ``groups.db``, both ways: a topic's readers are one blob with a checksum. A file of
-the schema before is only read."""
+"""The tables of ``groups.db``, both ways: a topic's readers are one blob with a checksum."""
 
 from __future__ import annotations
 
 import json
 import sqlite3
-import struct
 import zlib
 from collections.abc import Iterable, Iterator
 
-import numpy as np
 import pyarrow as pa
 
 from retentiond.clock import Uptime
-from retentiond.memory.readers import NOBODY, READERS, GroupOnTopic, Readers, RememberedReader
+from retentiond.memory.readers import NOBODY, READERS, Readers
 from retentiond.memory.remembered import KnownTopic, Remembered
-from retentiond.model import GroupKind
-from retentiond.snapshot import NOWHERE, Integers
-from retentiond.state.state_dir import version_of
 
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 
@@ -48,10 +42,6 @@ def read_topic(connection: sqlite3.Connection, topic: str) -> Readers:
 
 def _stored(connection: sqlite3.Connection, topic: str | None = None) -> Iterator[Readers]:
     """The readers of every topic in turn, or of this one."""
-    if version_of(connection) == EARLIER_SCHEMA:
-        every = _read_earlier(connection)
-        yield every if topic is None else every.about([topic])
-        return
     where, values = ("", ()) if topic is None else ("WHERE topic = ?", (topic,))
     query = f"SELECT topic, crc, rows FROM readers {where} ORDER BY topic"
     for row in connection.execute(query, values):
@@ -127,58 +117,3 @@ def read_observed(connection: sqlite3.Connection) -> Uptime | None:
     for boot_id, ms in connection.execute("SELECT boot_id, ms FROM observed"):
         return Uptime(boot_id, ms)
     return None
-
-
-EARLIER_SCHEMA = 6
-"""It had a row for each reader and topic. Numbers by partition were packed: their count, the
-partitions, the numbers, and a checksum. Integers were written as the smallest one and what each has
-above it, in as few bytes as the largest difference needs; the partitions as the steps from each to
-the next."""
-
-_CHECKSUM = struct.Struct("<I")
-_COUNT = struct.Struct("<I")
-_FRAME = struct.Struct("<qB")
-"""The smallest of some integers, and the bytes that a difference to it takes."""
-
-
-def _read_earlier(connection: sqlite3.Connection) -> Readers:
-    query = (
-        "SELECT group_id, topic, kind, offsets, absent_since_ms, moved_at_ms, absent_ms, "
-        "seen_at_ms, stale FROM commits"
-    )
-    readers = {}
-    for group_id, topic, name, *known in connection.execute(query):
-        offsets, since_ms, moved_at_ms, absent_ms, seen_at_ms, stale = known
-        kind = GroupKind(name)
-        readers[GroupOnTopic(group_id, topic, kind is GroupKind.EXTERNAL)] = RememberedReader(
-            kind,
-            _unpacked_numbers(offsets),
-            since_ms,
-            _unpacked_numbers(moved_at_ms),
-            absent_ms,
-            seen_at_ms,
-            frozenset(map(int, json.loads(stale))),
-        )
-    return Readers.of(readers)
-
-
-def _unpacked_numbers(packed: bytes) -> dict[int, int]:
-    body, checksum = packed[: -_CHECKSUM.size], packed[-_CHECKSUM.size :]
-    if len(body) < _COUNT.size or _CHECKSUM.pack(zlib.crc32(body)) != checksum:
-        raise ValueError("what is kept by partition has another checksum")
-    (count,) = _COUNT.unpack_from(body)
-    if not count:
-        return {}
-    steps, rest = _unframed(body[_COUNT.size :], count)
-    numbers, _ = _unframed(rest, count)
-    return dict(zip((np.cumsum(steps) + NOWHERE).tolist(), numbers.tolist(), strict=True))
-
-
-def _unframed(framed: bytes, count: int) -> tuple[Integers, bytes]:
-    """So many integers, and what follows them."""
-    least, width = _FRAME.unpack_from(framed)
-    rest = framed[_FRAME.size + count * width :]
-    if not width:
-        return np.full(count, least, np.int64), rest
-    above = np.frombuffer(framed, f"<u{width}", count, _FRAME.size).astype(np.int64)
-    return above + int(least), rest

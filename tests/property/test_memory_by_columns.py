@@ -9,13 +9,13 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from retentiond.memory.changes import changes, newly_seen
-from retentiond.memory.readers import NOBODY, GroupOnTopic, Readers, RememberedReader
+from retentiond.memory.readers import NOBODY, GroupOnTopic, RememberedReader
 from retentiond.memory.recall import recalled
 from retentiond.memory.remembered import KnownTopic, Remembered
 from retentiond.model import Failure, GroupKind, TopicPartition
 from retentiond.snapshot import VANISHED, partitions_of
 from tests.support.builders.guard_readings import POLICY, Reading, group, partition, topic
-from tests.support.builders.remembered import known_commits
+from tests.support.builders.remembered import known_commits, readers_table
 from tests.support.memory_model import after_reading
 
 GROUPS = ("billing", "etl", "search")
@@ -84,7 +84,7 @@ def memories(draw: st.DrawFn) -> Remembered:
     ids = {name: draw(st.sampled_from([f"id-of-{name}"] * 3 + ["another"])) for name in TOPICS}
     return Remembered(
         {name: KnownTopic(topic_id) for name, topic_id in ids.items()},
-        Readers.of({each: reader(each.is_external) for each in draw(readers)}),
+        readers_table({each: reader(each.is_external) for each in draw(readers)}),
     )
 
 

@@ -8,11 +8,12 @@ from pathlib import Path
 
 from retentiond.config import Config
 from retentiond.memory.changes import changes
-from retentiond.memory.readers import GroupOnTopic, Readers, RememberedReader
+from retentiond.memory.readers import GroupOnTopic, RememberedReader
 from retentiond.memory.remembered import NOTHING, Remembered
 from retentiond.snapshot import Snapshot
 from retentiond.state.groups import GroupMemory
 from tests.support.builders.gather_worlds import snapshot
+from tests.support.builders.remembered import readers_table
 from tests.support.fakes import FakeCluster
 
 BILLING = GroupOnTopic("billing", "orders")
@@ -40,4 +41,4 @@ def remember(memory: GroupMemory, read: Snapshot, before: Remembered, interval_m
 def add_readers(state_dir: Path, readers: Mapping[GroupOnTopic, RememberedReader]) -> None:
     """As earlier cycles have seen them."""
     with closing(GroupMemory.open(state_dir)) as memory, memory._transaction() as contents:
-        contents.readers = contents.readers.with_rows(Readers.of(readers))
+        contents.readers = contents.readers.with_rows(readers_table(readers))

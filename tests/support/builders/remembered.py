@@ -1,13 +1,35 @@
-"""What is remembered about a reading's topics, one by one."""
+"""What is remembered, reader by reader."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import pyarrow as pa
 
 from retentiond.config import TopicPolicy
-from retentiond.memory.readers import GroupOnTopic, RememberedReader
+from retentiond.memory.readers import READERS, GroupOnTopic, Readers, RememberedReader
 from retentiond.memory.remembered import Remembered
 from retentiond.snapshot import Snapshot
+
+
+def readers_table(readers: Mapping[GroupOnTopic, RememberedReader]) -> Readers:
+    rows = [
+        {
+            "topic": at.topic,
+            "group": at.group_id,
+            "is_external": at.is_external,
+            "kind": last.kind.value,
+            "seen_at_ms": last.seen_at_ms,
+            "absent_since_ms": last.absent_since_ms,
+            "absent_ms": last.absent_ms,
+            "partitions": (partitions := sorted(last.offsets)),
+            "offsets": [last.offsets[partition] for partition in partitions],
+            "moved_at_ms": [last.moved_at_ms.get(partition) for partition in partitions],
+            "is_stale": [partition in last.stale for partition in partitions],
+        }
+        for at, last in sorted(readers.items(), key=lambda item: item[0].key)
+    ]
+    return Readers(pa.Table.from_pylist(rows, schema=READERS))
 
 
 def named(keys: pa.Array) -> tuple[GroupOnTopic, ...]:

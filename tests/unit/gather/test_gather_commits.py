@@ -8,7 +8,7 @@ import pytest
 
 from retentiond.errors import KafkaUnavailable
 from retentiond.gather.commits import MORE_PARTITIONS
-from retentiond.memory.readers import GroupOnTopic, Readers, RememberedReader
+from retentiond.memory.readers import GroupOnTopic, RememberedReader
 from retentiond.memory.remembered import NOTHING, KnownTopic, Remembered
 from retentiond.model import Commit, Failure, GroupKind, TopicPartition
 from retentiond.snapshot import VANISHED, Snapshot
@@ -24,6 +24,7 @@ from tests.support.builders.gather_worlds import (
     snapshot,
     topic,
 )
+from tests.support.builders.remembered import readers_table
 from tests.support.fakes import FakeCluster
 
 SECRETS = [TopicPartition("secrets", number) for number in range(9)]
@@ -124,7 +125,7 @@ def test_a_commit_or_a_group_that_goes_after_the_plan_is_not_read_and_is_remembe
     known = RememberedReader(GroupKind.CLASSIC, {0: 3, 1: 4})
     remembered = Remembered(
         {"orders": KnownTopic(kafka.topics["orders"].topic_id)},
-        Readers.of({GroupOnTopic("billing", "orders"): known}),
+        readers_table({GroupOnTopic("billing", "orders"): known}),
     )
     del kafka.groups["billing"].commits[ORDERS_0]
     taken = second(kafka, first, remembered, about=ORDERS_0)

@@ -16,7 +16,7 @@ from retentiond.memory.remembered import KnownTopic, Remembered
 from retentiond.model import Failure, GroupKind, TopicPartition
 from retentiond.snapshot import PartitionReading, Snapshot
 from tests.support.builders.guard_readings import POLICY, Reading, group, topic
-from tests.support.builders.remembered import named
+from tests.support.builders.remembered import named, readers_table
 
 ORDERS_0 = TopicPartition("orders", 0)
 LOST = Failure("TIMED_OUT", "no answer")
@@ -46,7 +46,7 @@ def after(before: Remembered, changed: Changes) -> Remembered:
 
 def remembered_of(offset: int, absent_since_ms: int | None = None) -> Remembered:
     last = RememberedReader(GroupKind.CLASSIC, {0: offset}, absent_since_ms)
-    return Remembered({"orders": KnownTopic("id-of-orders")}, Readers.of({A: last}))
+    return Remembered({"orders": KnownTopic("id-of-orders")}, readers_table({A: last}))
 
 
 @pytest.mark.parametrize("absent_since_ms", [None, 5])
@@ -61,7 +61,7 @@ def test_while_a_policy_file_cant_be_read_no_time_counts_as_an_external_readers_
         at: RememberedReader(kind, {0: 3}, absent_since_ms, absent_ms=0 if at is A else 1)
         for at, kind in ((lake, GroupKind.EXTERNAL), (A, GroupKind.CLASSIC))
     }
-    before = Remembered({"orders": KnownTopic("id-of-orders")}, Readers.of(known))
+    before = Remembered({"orders": KnownTopic("id-of-orders")}, readers_table(known))
     for knows_external in (False, True):
         seen = changes(replace(made.snapshot(), knows_external=knows_external), before, 1, 60_000)
         missing = {
@@ -118,7 +118,7 @@ def test_who_waits_for_a_topic_is_remembered_as_a_reader_of_it() -> None:
 
 def test_who_waits_for_a_topic_again_is_no_longer_absent_from_it() -> None:
     last = RememberedReader(GroupKind.CLASSIC, {0: 7}, absent_since_ms=5, absent_ms=3)
-    known = Remembered(readers=Readers.of({LATER: last}))
+    known = Remembered(readers=readers_table({LATER: last}))
     waits = replace(reading({}, also_listed=["a"]).snapshot(), other_topics=WAITS_FOR_LATER)
     present = RememberedReader(last.kind, last.offsets)
     assert changes(waits, known, 1).renewed.by_name() == {LATER: present}
@@ -127,7 +127,7 @@ def test_who_waits_for_a_topic_again_is_no_longer_absent_from_it() -> None:
 def test_a_commit_that_frees_nothing_any_more_is_remembered_as_none_that_may_be_stale() -> None:
     """It stands where it stood: the log start offset has passed it."""
     last = RememberedReader(GroupKind.CLASSIC, {0: 5}, moved_at_ms={0: 1}, stale=frozenset({0}))
-    before = Remembered({"orders": KnownTopic("id-of-orders")}, Readers.of({A: last}))
+    before = Remembered({"orders": KnownTopic("id-of-orders")}, readers_table({A: last}))
     made = reading({("a", ORDERS_0): 5})
     made.partitions[ORDERS_0] = replace(made.partitions[ORDERS_0], log_start_offset=5)
     seen = changes(recalled(made.snapshot(), before), before, 1)
@@ -163,7 +163,9 @@ def test_a_newcomer_is_who_neither_the_first_reading_nor_an_earlier_cycle_has_se
         other_topics=dict.fromkeys(groups, frozenset({"later"})),
     )
     before = Remembered(
-        readers=Readers.of({GroupOnTopic("known", "later"): RememberedReader(GroupKind.SHARE, {})})
+        readers=readers_table(
+            {GroupOnTopic("known", "later"): RememberedReader(GroupKind.SHARE, {})}
+        )
     )
     found = newcomers(second, first, before)
     assert {at: last.offsets for at, last in found.items()} == {
@@ -198,7 +200,7 @@ def test_of_other_topics_only_readers_that_nobody_knew_are_new(data: st.DataObje
                 st.sampled_from([False, False, True]),
             )
         )
-        return Readers.of(
+        return readers_table(
             {
                 at: RememberedReader(
                     GroupKind.EXTERNAL if at.is_external else GroupKind.CLASSIC, {}

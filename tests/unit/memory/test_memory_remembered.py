@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from retentiond.config import Config, PolicyConflict, TopicPolicy
-from retentiond.memory.readers import GroupOnTopic, Readers, RememberedReader
+from retentiond.memory.readers import GroupOnTopic, RememberedReader
 from retentiond.memory.recall import are_stale, recalled
 from retentiond.memory.remembered import NOTHING, KnownTopic, Remembered, are_forgotten
 from retentiond.model import Failure, GroupKind, TopicPartition
@@ -31,6 +31,7 @@ from tests.support.builders.gather_worlds import (
 )
 from tests.support.builders.gather_worlds import snapshot as take
 from tests.support.builders.guard_readings import topic as topic_reading
+from tests.support.builders.remembered import readers_table
 from tests.support.fakes import FakeCluster
 
 GHOST = GroupOnTopic("ghost", "orders")
@@ -53,7 +54,7 @@ def ghost(
     known = KnownTopic(topic_id or kafka.topics["orders"].topic_id)
     absent_since_ms = None if absent_ms is None else kafka.now_ms - 365 * DAY_MS
     last = RememberedReader(GroupKind.CONSUMER, COMMITS, absent_since_ms, absent_ms=absent_ms or 0)
-    return Remembered({"orders": known}, Readers.of({at: last}))
+    return Remembered({"orders": known}, readers_table({at: last}))
 
 
 def remembered(snapshot: Snapshot) -> dict[tuple[str, TopicPartition], int]:
@@ -139,7 +140,7 @@ def test_a_vanished_group_is_waited_for_as_long_as_the_policy_says(
 
 def test_where_patterns_contradict_each_other_nothing_is_forgotten() -> None:
     last = RememberedReader(GroupKind.CLASSIC, COMMITS, absent_since_ms=0, absent_ms=10**15)
-    readers = Readers.of({GHOST: last, GroupOnTopic("ghost", "unknown"): last})
+    readers = readers_table({GHOST: last, GroupOnTopic("ghost", "unknown"): last})
     for policy, is_forgotten in (
         (PolicyConflict(("topics[0]", "topics[1]")), False),
         (TopicPolicy(forget_vanished_after_ms=1), True),
@@ -156,7 +157,7 @@ def test_a_reader_that_no_group_of_the_reading_is_fails_the_cycle(kafka: FakeClu
     known = ghost(kafka)
     last = RememberedReader(GroupKind.CLASSIC, {0: 3})
     with pytest.raises(ValueError, match="no group of the reading"):
-        taken(kafka, replace(known, readers=Readers.of({at: last})))
+        taken(kafka, replace(known, readers=readers_table({at: last})))
 
 
 # Commits that may be older than their log
@@ -238,7 +239,7 @@ def test_a_commit_that_was_stale_is_told_by_its_group_and_its_partition(kafka: F
     kafka.commit("billing", {ORDERS_0: 3, ORDERS_1: 3})
     kafka.commit("search", {ORDERS_0: 3, ORDERS_1: 3})
     last = RememberedReader(GroupKind.CLASSIC, {0: 3, 1: 3}, stale=frozenset({1}))
-    known = replace(ghost(kafka), readers=Readers.of({GroupOnTopic("search", "orders"): last}))
+    known = replace(ghost(kafka), readers=readers_table({GroupOnTopic("search", "orders"): last}))
 
     assert stale(taken(kafka, known)) == {("search", ORDERS_1): 3}
     kafka.commit("search", {ORDERS_1: 4})
@@ -252,7 +253,7 @@ def test_what_is_remembered_of_a_slices_topics_is_all_that_bears_on_its_reading(
     elsewhere = RememberedReader(GroupKind.CONSUMER, {0: 1})
     every = replace(
         of_orders,
-        readers=Readers.of(
+        readers=readers_table(
             {
                 **of_orders.commits,
                 GroupOnTopic("ghost", "clicks"): elsewhere,

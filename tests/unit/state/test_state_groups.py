@@ -418,7 +418,7 @@ def test_a_damaged_file_is_kept_aside_and_holds_everything_until_it_is_accepted(
     assert recall(tmp_path).lost is None
 
 
-@pytest.mark.parametrize(("schema", "whose"), [(99, "by a newer"), (1, "by an earlier")])
+@pytest.mark.parametrize(("schema", "whose"), [(99, "by a newer"), (6, "by an earlier")])
 def test_a_file_of_another_schema_is_refused_and_left_alone(
     tmp_path: Path, kafka: FakeCluster, schema: int, whose: str
 ) -> None:

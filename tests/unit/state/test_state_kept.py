@@ -94,12 +94,6 @@ def test_a_value_that_can_not_be_understood_is_none_and_the_others_count(
     assert read_kept(tmp_path) == Kept(**VALUES | {name: getattr(Kept(), name)})
 
 
-def test_the_files_of_an_earlier_version_are_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "waiting.json").write_text('[["orders", 0]]')
-    KeptFile(tmp_path).keep(**VALUES)
-    assert {each.name for each in tmp_path.iterdir()} == {"waiting.json", KEPT_NAME}
-
-
 def test_what_can_not_be_written_is_an_error_and_counts_as_not_kept(tmp_path: Path) -> None:
     (tmp_path / f"{KEPT_NAME}.new").mkdir()
     file = KeptFile(tmp_path)

@@ -12,7 +12,7 @@ from retentiond.gather.groups import GroupListing
 from retentiond.gather.topics import NO_ID, EnabledTopic
 from retentiond.kafka.interface import GroupMembers
 from retentiond.kafka.topics import Operations
-from retentiond.memory.readers import GroupOnTopic, Readers, RememberedReader
+from retentiond.memory.readers import GroupOnTopic, RememberedReader
 from retentiond.memory.remembered import NOTHING, Remembered
 from retentiond.model import Commit, Failure, GroupKind, TopicPartition
 from retentiond.snapshot import GroupReading
@@ -32,6 +32,7 @@ from retentiond.tools.doctor.topics import (
     read_undated,
 )
 from tests.support.builders.examined_clusters import DAY_MS, bad, config, only, topic
+from tests.support.builders.remembered import readers_table
 from tests.support.fakes import FakeCluster
 
 NOTHING_TOLD: dict[str, Operations | Failure] = {}
@@ -144,7 +145,9 @@ EXTERNAL = config(
 
 
 REMEMBERED = Remembered(
-    readers=Readers.of({GroupOnTopic("a", "orders"): RememberedReader(GroupKind.CLASSIC, {0: 5})})
+    readers=readers_table(
+        {GroupOnTopic("a", "orders"): RememberedReader(GroupKind.CLASSIC, {0: 5})}
+    )
 )
 
 REQUIRING = config({"name": "orders", "groups": {"required": ["a"]}})
