@@ -34,7 +34,7 @@ def after_acting(
     kafka: Kafka,
     snapshot: Snapshot,
     *,
-    found: DisksOfCycle,
+    disks_of_cycle: DisksOfCycle,
     report: DiskReport,
     kept_file: KeptFile,
     is_stopping: Callable[[], bool],
@@ -42,9 +42,9 @@ def after_acting(
     """What only Kafka can tell. ``report``: what `conclude` said of the disks."""
     if not is_stopping():  # it may wait for Kafka
         report = with_stuck(
-            report, disks, kafka, snapshot, reading=found.reading, kept_file=kept_file
+            report, disks, kafka, snapshot, reading=disks_of_cycle.reading, kept_file=kept_file
         )
-    return report, lag.report(kafka, snapshot, found.rows, is_stopping)
+    return report, lag.report(kafka, snapshot, disks_of_cycle.rows, is_stopping)
 
 
 class Concluded(NamedTuple):
@@ -53,7 +53,7 @@ class Concluded(NamedTuple):
 
 
 def conclude(
-    found: DisksOfCycle,
+    disks: DisksOfCycle,
     kept: Kept,
     plan: Plan,
     outcomes: Iterable[DeletionOutcome],
@@ -61,12 +61,12 @@ def conclude(
 ) -> Concluded:
     """Records what the deletions are to free, and what earlier ones have freed. ``plan``: as it was
     carried out. ``kept``: by the cycle before."""
-    report, awaited = found.report(), kept.awaited
+    report, awaited = disks.report(), kept.awaited
     became = {outcome.topic_partition: outcome.outcome for outcome in outcomes}
-    rows = [row for row in found.rows if row.topic_partition in became]
+    rows = [row for row in disks.rows if row.topic_partition in became]
     deleted = [row for row in rows if became[row.topic_partition] is Outcome.DELETED]
     try:
-        followed = with_new_deletions(found.followed, _awaited(deleted, found, plan))
+        followed = with_new_deletions(disks.followed, _awaited(deleted, disks, plan))
         if not plan.dry_run:
             audit.record_predicted(plan.cycle_id, rows)
         audit.record_freed(followed.settled)
@@ -101,7 +101,7 @@ def with_stuck(
     return report
 
 
-def _awaited(done: Sequence[PlanRow], found: DisksOfCycle, plan: Plan) -> list[PendingFree]:
+def _awaited(done: Sequence[PlanRow], disks: DisksOfCycle, plan: Plan) -> list[PendingFree]:
     """What these deletions are to free, replica by replica, where that is known."""
     return [
         PendingFree(
@@ -116,10 +116,10 @@ def _awaited(done: Sequence[PlanRow], found: DisksOfCycle, plan: Plan) -> list[P
             asked_at_ms=plan.planned_at_ms,
         )
         for row in done
-        for key, predicted in found.predictions.get(row.topic_partition, {}).items()
+        for key, predicted in disks.predictions.get(row.topic_partition, {}).items()
         if row.topic_id is not None
         and row.log_start_offset is not None
         and row.cutoff is not None
         and row.high_watermark is not None
-        and (size_bytes := found.reading.size_of(key)) is not None
+        and (size_bytes := disks.reading.size_of(key)) is not None
     ]

@@ -118,11 +118,11 @@ def plan_cycle(context: CycleContext, config: Config, stored: StoredState) -> Pl
     context.disks.begin(context.kafka)
     with times.step("gather"):
         snapshot = _read(context, config, stored.remembered)
-        found = _disk_pressure(context, config, stored, snapshot)
-        pressure = _with_offsets(context, config, snapshot, found)
+        disk_pressure = _disk_pressure(context, config, stored, snapshot)
+        pressure = _with_offsets(context, config, snapshot, disk_pressure)
     with times.step("decide"):
-        seen = changes(snapshot, stored.remembered, config.limits.settle_cycles)
-        decided = _decided(context, config, stored, seen, snapshot, pressure=pressure)
+        changed = changes(snapshot, stored.remembered, config.limits.settle_cycles)
+        decided = _decided(context, config, stored, changed, snapshot, pressure=pressure)
         plan, snapshot = decided.plan, decided.snapshot
         disks = read_disks(context.disks, snapshot, plan.rows, stored.kept.awaited)
     report = CycleReport(
@@ -151,16 +151,16 @@ def run_cycle(context: CycleContext, config: Config, state: State) -> CycleEnd:
         snapshot = _read(context, config, stored.remembered)
         read_s = context.elapsed() - began_s
         # Before it is remembered: of millions of commits that takes longer than a reading is good.
-        found = _disk_pressure(context, config, stored, snapshot)
+        disk_pressure = _disk_pressure(context, config, stored, snapshot)
     with times.step("record"):
-        seen = _remember(config, state, stored, snapshot)
+        changed = _remember(config, state, stored, snapshot)
     with times.step("gather"):
-        pressure = _with_offsets(context, config, snapshot, found)
+        pressure = _with_offsets(context, config, snapshot, disk_pressure)
     with times.step("decide"):
-        decided = _decided(context, config, stored, seen, snapshot, pressure=pressure)
+        decided = _decided(context, config, stored, changed, snapshot, pressure=pressure)
         plan, snapshot = decided.plan, decided.snapshot
     executor = _executor(
-        context, config, state, stored=stored, seen=seen, first=snapshot, clock=clock, times=times
+        context, config, state, stored, changed, first=snapshot, clock=clock, times=times
     )
     done = executor.carry_out(plan, snapshot, decided.turns)  # verifies and deletes
     with times.step("record"):
@@ -176,7 +176,7 @@ def run_cycle(context: CycleContext, config: Config, state: State) -> CycleEnd:
             context.lag,
             context.kafka,
             snapshot,
-            found=disks,
+            disks_of_cycle=disks,
             report=concluded.report,
             kept_file=state.kept_file,
             is_stopping=context.stop.is_set,
@@ -184,7 +184,7 @@ def run_cycle(context: CycleContext, config: Config, state: State) -> CycleEnd:
     report = replace(
         _report(config, snapshot, done, rows=disks.rows, lag=lag, times=times),
         disk=_with_pressure(disk, decided.relief, pressure),
-        standing=standing(snapshot, seen.applied(stored.remembered.readers)),
+        standing=standing(snapshot, changed.applied(stored.remembered.readers)),
         coverage=context.coverage.coverage(config, snapshot),
         clock_skew_ms=snapshot.clock_skew_ms,
     )
@@ -245,9 +245,9 @@ def _read(context: CycleContext, config: Config, remembered: Remembered) -> Snap
 def _remember(config: Config, state: State, stored: StoredState, snapshot: Snapshot) -> Changes:
     """On disk before anything is deleted on its account."""
     observed_ms = state.memory.observed_ms(config.schedule.interval_ms)
-    seen = changes(snapshot, stored.remembered, config.limits.settle_cycles, observed_ms)
-    state.memory.remember(seen, stored.remembered)
-    return seen
+    changed = changes(snapshot, stored.remembered, config.limits.settle_cycles, observed_ms)
+    state.memory.remember(changed, stored.remembered)
+    return changed
 
 
 def _disk_pressure(
@@ -265,10 +265,10 @@ def _disk_pressure(
 
 
 def _with_pressure(
-    disk: DiskReport, found: tuple[LogDirRelief, ...] | None, pressure: Pressure
+    disk: DiskReport, log_dirs: tuple[LogDirRelief, ...] | None, pressure: Pressure
 ) -> DiskReport:
     problems = disk.problems if pressure.problem is None else (*disk.problems, pressure.problem)
-    return replace(disk, relief=found, problems=problems)
+    return replace(disk, relief=log_dirs, problems=problems)
 
 
 def _with_offsets(
@@ -298,7 +298,7 @@ def _decided(
     context: CycleContext,
     config: Config,
     stored: StoredState,
-    seen: Changes,
+    changed: Changes,
     snapshot: Snapshot,
     *,
     pressure: Pressure,
@@ -307,7 +307,7 @@ def _decided(
 
     def settled_rows(evidence: Snapshot) -> tuple[PlanRow, ...]:
         rows = decide(context.spark, evidence)
-        return once_settled(rows, seen.agreed, config.limits.settle_cycles)
+        return once_settled(rows, changed.agreed, config.limits.settle_cycles)
 
     wanted = settled_rows(snapshot)
     eager_rows = None if pressure.eager is None else settled_rows(pressure.eager)
@@ -328,7 +328,7 @@ def _decided(
         turns = tuple(dict.fromkeys((*turns, *in_order(wanted, limits, frees, kept.failed))))
     rows = within_limits(unless_paused(wanted, stored.pause), limits, turns)
     may_go = None if rows == wanted else wanted
-    found = (
+    relieved_log_dirs = (
         None
         if config.disk_pressure is None
         else relief(rows, snapshot, pressure, may_go, eager_rows or ())
@@ -345,21 +345,21 @@ def _decided(
         rows=rows,
         paused=str(stored.pause) if stored.pause else None,
     )
-    return Decision(plan, snapshot, found, turns, waiting, as_of)
+    return Decision(plan, snapshot, relieved_log_dirs, turns, waiting, as_of)
 
 
 def _executor(
     context: CycleContext,
     config: Config,
     state: State,
-    *,
     stored: StoredState,
-    seen: Changes,
+    changed: Changes,
+    *,
     first: Snapshot,
     clock: ClockChanges,
     times: StepTimes,
 ) -> PlanExecutor:
-    """``seen``: what the ``first`` reading changes in the memory. ``clock`` tells how the host's
+    """``changed``: what the ``first`` reading changes in the memory. ``clock`` tells how the host's
     clock was set since right before that reading."""
     remembered = stored.remembered
 
@@ -379,7 +379,7 @@ def _executor(
             wait_until=context.wait_until,
         )
         second = recalled(second, about)
-        remembered = state.memory.remember_newcomers(second, seen.new, remembered)
+        remembered = state.memory.remember_newcomers(second, changed.new, remembered)
         return second
 
     return PlanExecutor(

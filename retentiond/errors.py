@@ -121,11 +121,11 @@ def release_frames(error: BaseException) -> None:
     error (a future does). Such a cycle lasts until Python looks for garbage, which here is rarely.
     """
     chain: list[BaseException | None] = [error]
-    seen: set[int] = set()
+    visited: set[int] = set()
     while chain:
         linked = chain.pop()
-        if linked is not None and id(linked) not in seen:
-            seen.add(id(linked))
+        if linked is not None and id(linked) not in visited:
+            visited.add(id(linked))
             traceback.clear_frames(linked.__traceback__)
             chain += [linked.__cause__, linked.__context__]
 

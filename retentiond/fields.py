@@ -202,8 +202,8 @@ def total(figures: Iterable[int | None]) -> int | None:
 
 def known_total(figures: Iterable[int | None]) -> int | None:
     """The sum of the figures that are known; None if none is."""
-    known = [figure for figure in figures if figure is not None]
-    return sum(known) if known else None
+    summands = [figure for figure in figures if figure is not None]
+    return sum(summands) if summands else None
 
 
 def said(kind: FieldType, meaning: str, **where: Any) -> dict[str, Said]:

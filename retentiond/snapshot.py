@@ -251,18 +251,18 @@ DENSE = 8
 twice as long."""
 
 
-def rows_among(asked: Integers, keys: Integers) -> Integers:
-    """For each of the ``asked`` keys, the first row that has it; `NOWHERE` if none has. No key is
+def rows_among(wanted: Integers, keys: Integers) -> Integers:
+    """For each of the ``wanted`` keys, the first row that has it; `NOWHERE` if none has. No key is
     negative, but for `NOWHERE`, which is looked up in vain."""
-    most = 1 + max(int(numbers.max(initial=0)) for numbers in (asked, keys))
+    most = 1 + max(int(numbers.max(initial=0)) for numbers in (wanted, keys))
     if most <= DENSE * len(keys):
         row_at = np.full(most + 1, NOWHERE)
         row_at[keys[::-1]] = np.arange(len(keys))[::-1]  # so that the first one is written last
         row_at[NOWHERE] = NOWHERE
-        return row_at[asked]
+        return row_at[wanted]
     order = np.argsort(keys, kind="stable")  # mostly they are sorted: that is one pass then
-    at = np.searchsorted(keys[order], asked)
-    is_found = (np.append(keys[order], NOWHERE)[at] == asked) & (asked != NOWHERE)
+    at = np.searchsorted(keys[order], wanted)
+    is_found = (np.append(keys[order], NOWHERE)[at] == wanted) & (wanted != NOWHERE)
     return np.where(is_found, np.append(order, NOWHERE)[at], NOWHERE)
 
 

@@ -376,8 +376,7 @@ class Config(Section):
 
     def can_add(self, file: Path, topic: str) -> bool:
         """Whether no entry is about the topic, and the fences let this policy file have one."""
+        path = file.resolve()
         fenced = (fence.file for fence in self.fences.every)
-        name = next(
-            (known for known in fenced if (self.base_dir / known).resolve() == file.resolve()), ""
-        )
+        name = next((name for name in fenced if (self.base_dir / name).resolve() == path), "")
         return not self._policies.has_entry(topic) and self.fences.let(name, topic)

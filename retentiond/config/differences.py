@@ -100,17 +100,17 @@ def pair_entries(before: Iterable[PolicyEntry], after: Iterable[PolicyEntry]) ->
     """In the order of the newer entries, then those that are gone. Several entries may have the
     same pattern: those of one file belong together."""
     older, newer = list(before), list(after)
-    found: dict[int, PolicyEntry] = {}
+    older_by_position: dict[int, PolicyEntry] = {}
     for same_file in (True, False):
         for number, new in enumerate(newer):
-            if number in found:
+            if number in older_by_position:
                 continue
             for old in older:
                 if old.about == new.about and (old.file == new.file or not same_file):
-                    found[number] = old
+                    older_by_position[number] = old
                     older.remove(old)
                     break
-    pairs = [EntryPair(found.get(number), new, new) for number, new in enumerate(newer)]
+    pairs = [EntryPair(older_by_position.get(number), new, new) for number, new in enumerate(newer)]
     return [*pairs, *(EntryPair(old, None, old) for old in older)]
 
 

@@ -138,8 +138,8 @@ class PlacedFence:
     def conditions(self) -> str:
         """What it asks of its file, in words; empty where that is nothing."""
         at_least_ms, forbidden = self.fence.at_least_ms, self.fence.forbid
-        asked = [] if at_least_ms is None else [f"a retention of at least {_duration(at_least_ms)}"]
-        return " and ".join([*asked, *([f"no {listed(forbidden, 'or')}"] if forbidden else [])])
+        said = [] if at_least_ms is None else [f"a retention of at least {_duration(at_least_ms)}"]
+        return " and ".join([*said, *([f"no {listed(forbidden, 'or')}"] if forbidden else [])])
 
     def refuse_forbidden(self, rules: TopicRules, place: str) -> None:
         """Raises ConfigError for a setting that the file may not have."""

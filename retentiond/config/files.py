@@ -49,7 +49,7 @@ class Content(NamedTuple):
     """What a file held, or why it could not be read (a text). ``stamp``: which file it was and when
     it was last written; None if it was written while it was read."""
 
-    found: bytes | str
+    held: bytes | str
     stamp: tuple[int, ...] | None = ()
 
 
@@ -71,8 +71,8 @@ class ConfigFiles:
 
     def find(self, pattern: str, base_dir: Path) -> list[str]:
         names: list[str] | ConfigError
-        if self._unsettled and isinstance(known := self._names.get((pattern, base_dir)), list):
-            return known
+        if self._unsettled and isinstance(first := self._names.get((pattern, base_dir)), list):
+            return first
         try:
             names = self._answer(f"{base_dir}: {pattern}", lambda: find(pattern, base_dir))
         except OSError as error:
@@ -81,9 +81,9 @@ class ConfigFiles:
             names = error
         if isinstance(names, list) and self._earlier is not None:
             before = self._earlier._names.get((pattern, base_dir), [])
-            kept = before if isinstance(before, list) else []
             names = [name for name in names if not self._is_unsettled(base_dir / name)]
-            names += (name for name in kept if self._is_unsettled(base_dir / name))
+            if isinstance(before, list):
+                names += (name for name in before if self._is_unsettled(base_dir / name))
             names.sort()
         self._names[pattern, base_dir] = names if isinstance(names, list) else str(names)
         if isinstance(names, ConfigError):
@@ -118,7 +118,7 @@ class ConfigFiles:
             self._contents[path, most_bytes] = Content(str(error))
             raise
         self._contents[path, most_bytes] = content
-        return cast(bytes, content.found)
+        return cast(bytes, content.held)
 
     def let_go(self) -> None:
         """Of the earlier reading, once all is read."""
@@ -131,7 +131,7 @@ class ConfigFiles:
         earlier = self._contents.get((path, most_bytes))
         if earlier is None and self._earlier is not None:
             earlier = self._earlier._contents.get((path, most_bytes))
-        if earlier is None or not isinstance(earlier.found, bytes):
+        if earlier is None or not isinstance(earlier.held, bytes):
             raise OSError(errno.EBUSY, "it keeps changing while it is read")
         return earlier
 
@@ -170,7 +170,7 @@ class ConfigFiles:
                 *(
                     str(path)
                     for (path, most_bytes), content in self._contents.items()
-                    if later._contents[path, most_bytes].found != content.found
+                    if later._contents[path, most_bytes].held != content.held
                 ),
             )
         )

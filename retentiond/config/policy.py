@@ -267,16 +267,16 @@ def work_out_policies(
         except ConfigError as error:
             refuse(file, error)
     taken: dict[str, list[PolicyEntry]] = {}
-    known = list(entries)
+    earlier = list(entries)
     for file, of_file in sorted(worked_out, key=turn):
         try:
-            _refuse_namesakes_of_queries(of_file, known)
+            _refuse_namesakes_of_queries(of_file, earlier)
             by_name |= _by_name(of_file, by_name)  # last: a file that is refused leaves no entry
         except ConfigError as error:
             refuse(file, error)
         else:
             taken[file.name] = of_file
-            known += of_file
+            earlier += of_file
     if errors:
         raise together([*errors, *(file.error for file in unreadable)])
     entries += (entry for name in names for entry in taken.get(name, ()))
@@ -391,14 +391,14 @@ def _refuse_longer_pressure(policy: TopicPolicy, rules: list[_Rules]) -> None:
 
 
 def _by_name(
-    entries: Iterable[PolicyEntry], known: Mapping[str, PolicyEntry]
+    entries: Iterable[PolicyEntry], earlier: Mapping[str, PolicyEntry]
 ) -> dict[str, PolicyEntry]:
-    """The entries of exact names, beside those that are ``known``."""
+    """The entries of exact names, beside the ``earlier`` ones."""
     by_name: dict[str, PolicyEntry] = {}
     for entry in entries:
         if (name := entry.entry.name) is None:
             continue
-        if first := known.get(name) or by_name.get(name):
+        if first := earlier.get(name) or by_name.get(name):
             other = _seen_from(first.source, entry.source)
             raise refusal(
                 f"expected one entry for the topic {name}, but {other} is another one; keep one",
@@ -421,12 +421,12 @@ def _refuse_namesakes(source: str, rules: TopicRules) -> None:
 
 
 def _refuse_namesakes_of_queries(
-    entries: Iterable[PolicyEntry], known: Iterable[PolicyEntry]
+    entries: Iterable[PolicyEntry], earlier: Iterable[PolicyEntry]
 ) -> None:
     """A Spark query counts on each topic that its checkpoint names, and is remembered by its name:
     another reader of that name, on whatever topic, would count in its place."""
     checkpoints: dict[str, tuple[object, PolicyEntry]] = {}
-    for entry in (*known, *entries):
+    for entry in (*earlier, *entries):
         readers = entry.policy.external_readers if entry.policy.enabled else ()
         for reader in readers:
             if is_unknown((reader.name, reader.spark_checkpoint)):

@@ -141,11 +141,11 @@ def _fenced_files(
     outside: Outside,
     base_dir: Path,
     fenced: Sequence[str],
-    found: Sequence[str],
+    unfenced: Sequence[str],
 ) -> Iterator[PolicyFile | UnreadableFile]:
-    """``found``: the names of files without a fence. A fenced file that is a link to another one is
-    bad, and must not take its place."""
-    places = {name: outside.files.resolve(base_dir / name) for name in (*fenced, *found)}
+    """``unfenced``: the names of files without a fence. A fenced file that is a link to another one
+    is bad, and must not take its place."""
+    places = {name: outside.files.resolve(base_dir / name) for name in (*fenced, *unfenced)}
     by_real_path: dict[str, list[str]] = {}
     fences = config.fences
     for name, place in places.items():

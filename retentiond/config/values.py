@@ -60,11 +60,11 @@ class Section(BaseModel):
     def _refuse_unknown_keys(cls, settings: Any) -> Any:
         if not isinstance(settings, Mapping):
             raise refused(f"expected a mapping of settings, not {shown(settings)}")
-        known = [field.alias or name for name, field in cls.model_fields.items()]
+        keys = [field.alias or name for name, field in cls.model_fields.items()]
         for key in settings:
-            if key not in known:
-                raise refused(_unknown(key, known), key)
-        for key, about in zip(known, cls.model_fields.values(), strict=True):
+            if key not in keys:
+                raise refused(_unknown(key, keys), key)
+        for key, about in zip(keys, cls.model_fields.values(), strict=True):
             if about.is_required() and key not in settings:
                 raise refused(missing(about.description), key)
         return settings
@@ -74,15 +74,15 @@ GONE = {"price_per_gib_month": "report says bytes, and no longer money: remove t
 """Settings of earlier builds, and what to do with them."""
 
 
-def _unknown(key: str, known: list[str]) -> str:
+def _unknown(key: str, keys: list[str]) -> str:
     if key in GONE:
         return GONE[key]
     group = key.rpartition(".")[0]
-    siblings = [name for name in known if group and name.rpartition(".")[0] == group]
-    close = siblings or difflib.get_close_matches(key, known)
+    siblings = [name for name in keys if group and name.rpartition(".")[0] == group]
+    close = siblings or difflib.get_close_matches(key, keys)
     if close:
         return f"unknown setting, did you mean {listed(close, 'or')}?"
-    families = [re.sub(r"^(\w+\.\w+)\..*", r"\1.*", name) for name in known]
+    families = [re.sub(r"^(\w+\.\w+)\..*", r"\1.*", name) for name in keys]
     return f"unknown setting, expected {listed([*dict.fromkeys(families)], 'or')}"
 
 
@@ -250,10 +250,10 @@ _MISREAD_IN_URLS = re.compile(r"[\x00-\x1f\x7f%\[\\\]^|\ud800-\udfff]")
 
 def check_history_folder(place: Path, otherwise: str, *below: str) -> None:
     """Raises an error of what lies ``below`` if the history can't be kept in this folder."""
-    if found := _MISREAD_IN_URLS.search(os.path.realpath(place)):  # deltalake follows links
+    if misread := _MISREAD_IN_URLS.search(os.path.realpath(place)):  # deltalake follows links
         raise refused(
-            f"its whole path has the character {found[0]!r}, and the history's table can't be kept "
-            "below a folder whose name has %, [, ], ^, |, a backslash or a control character; "
+            f"its whole path has the character {misread[0]!r}, and the history's table can't be "
+            "kept below a folder whose name has %, [, ], ^, |, a backslash or a control character; "
             f"choose another folder, {otherwise}",
             *below,
         )

@@ -62,8 +62,8 @@ def default_retention(config: Config) -> tuple[str, ...]:
     """A sentence for each file with entries that enable topics and leave the retention open."""
     sentences: list[str] = []
     entries = (entry for entry in config.entries if entry.policy.enabled and entry.is_by_default)
-    for file, found in groupby(entries, lambda entry: entry.file):
-        of_file = list(found)
+    for file, group in groupby(entries, lambda entry: entry.file):
+        of_file = list(group)
         topics = say_names([entry.topics for entry in of_file], MOST_NAMED)
         retention = say_duration(of_file[0].policy.consumed_retention_ms)
         sentences.append(
@@ -76,7 +76,7 @@ def default_retention(config: Config) -> tuple[str, ...]:
 
 def _passed_over(config: Config) -> Iterator[str]:
     base_dir = config.base_dir
-    known = {os.path.realpath(base_dir / name) for name in config.policy_files}
+    real_paths = {os.path.realpath(base_dir / name) for name in config.policy_files}
     for pattern in config.policies or ():
         if isinstance(pattern, Fence) or is_unknown(pattern):
             continue
@@ -88,9 +88,9 @@ def _passed_over(config: Config) -> Iterator[str]:
             place = base_dir / folder
             for name in sorted(os.listdir(place)) if place.is_dir() else ():
                 path = os.path.join(place, name)
-                if os.path.realpath(path) in known or not os.path.isfile(path):
+                if os.path.realpath(path) in real_paths or not os.path.isfile(path):
                     continue
-                known.add(os.path.realpath(path))
+                real_paths.add(os.path.realpath(path))
                 if _looks_like_a_policy_file(path, name, last):
                     yield os.path.join(folder, name)
 
@@ -104,7 +104,7 @@ def _looks_like_a_policy_file(path: str, name: str, pattern: str) -> bool:
         }
     if b"kafka" in keys:  # a main file
         return False
-    found = _YAML.fullmatch(name.casefold())
+    stem = _YAML.fullmatch(name.casefold())
     ending = os.path.splitext(pattern)[1]
-    is_named_so = found and fnmatchcase(f"{found[1]}{ending}".casefold(), pattern.casefold())
+    is_named_so = stem and fnmatchcase(f"{stem[1]}{ending}".casefold(), pattern.casefold())
     return bool(is_named_so) or {b"owner", b"topics"} <= keys

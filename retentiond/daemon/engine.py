@@ -108,9 +108,9 @@ class Engine:
 
     def prune(self, state: State) -> None:
         """Between two cycles. Raises `StateError`."""
-        kept, interval_s = self.config.audit, self.config.schedule.interval_ms / 1000
+        audit, interval_s = self.config.audit, self.config.schedule.interval_ms / 1000
         most_s = min(PRUNING_S, interval_s / 10)
-        state.audit.prune(kept.keep_ms, self.context.stop, most_s, kept.max_bytes)
+        state.audit.prune(audit.keep_ms, self.context.stop, most_s, audit.max_bytes)
 
     def _superseded(self, config: Config) -> str | None:
         if config == self.in_force():

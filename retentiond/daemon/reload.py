@@ -44,8 +44,8 @@ class Reading(NamedTuple):
     unreadable: tuple[UnreadableFile, ...] | None = None
 
 
-class _Found(NamedTuple):
-    """What a look or a reading has found. ``settled``: what counts from now on, if anything does.
+class _Look(NamedTuple):
+    """What comes of a look or a reading. ``settled``: what counts from now on, if anything does.
     ``changed``: what differs and may still change, and when it was read."""
 
     settled: Reading | None = None
@@ -100,7 +100,7 @@ class Reload:
                 self._is_asked_again = True
                 return
             self._has_told_late = False
-            self._start(lambda: _Found(self._read(ConfigFiles)))
+            self._start(lambda: _Look(self._read(ConfigFiles)))
 
     def look(self, wait_s: float = 0.0, *, adopts: bool = True) -> None:
         """Looks whether files have changed, and ``adopts`` what has settled. It waits that long for
@@ -144,33 +144,33 @@ class Reload:
             None,
         )
 
-    def _look_only(self) -> _Found:
+    def _look_only(self) -> _Look:
         self._looked_s = self._clock()
         self.is_outdated = bool(self._files.changed_in(self._files.look_again()))
-        return _Found(changed=self._changed)
+        return _Look(changed=self._changed)
 
-    def _look(self) -> _Found:
+    def _look(self) -> _Look:
         self._looked_s = self._clock()
         changed = self._files.changed_in(self._files.look_again())
         self.is_outdated = bool(changed)
         if not changed:
             self._settle({})
-            return _Found()
+            return _Look()
         if self._changed is None:
-            return _Found(changed=(self._read(ConfigFiles), self._clock()))
+            return _Look(changed=(self._read(ConfigFiles), self._clock()))
         reading, since_s = self._changed
         if self._clock() - since_s < SETTLED_S:
-            return _Found(changed=self._changed)
+            return _Look(changed=self._changed)
         written = reading.files.written_until(reading.files.look_again())
         self._settle({path: self._unsettled.get(path, since_s) for path in written})
         if not written:
-            return _Found(settled=reading)
+            return _Look(settled=reading)
         oldest_s = min(self._unsettled.values())
         if changed - written and self._clock() - oldest_s >= UNSETTLED_S:
             without = self._read(lambda: ConfigFiles(written, earlier=self._files))
             if not reading.files.written_until(reading.files.look_again()) - written:
-                return _Found(settled=without)
-        return _Found(changed=(self._read(ConfigFiles), self._clock()))
+                return _Look(settled=without)
+        return _Look(changed=(self._read(ConfigFiles), self._clock()))
 
     def _settle(self, unsettled: dict[str, float]) -> None:
         before = self._unsettled
@@ -181,7 +181,7 @@ class Reload:
                 tuple(sorted(path for path, since_s in unsettled.items() if since_s <= late_s))
             )
 
-    def _start(self, find: Callable[[], _Found]) -> None:
+    def _start(self, find: Callable[[], _Look]) -> None:
         self._count += 1
         self._under_way, self._began_s = self._count, self._clock()
         self._ended = threading.Event()
@@ -195,21 +195,21 @@ class Reload:
         self._ended.set()
         if self._is_asked_again:
             self._is_asked_again = False
-            self._start(lambda: _Found(self._read(ConfigFiles)))
+            self._start(lambda: _Look(self._read(ConfigFiles)))
 
-    def _run(self, number: int, find: Callable[[], _Found]) -> None:
+    def _run(self, number: int, find: Callable[[], _Look]) -> None:
         try:
-            found = find()
+            look = find()
         except Exception as error:  # noqa: BLE001 - a bug must not pass for a reload
             refusal = ConfigError(f"it can't be read: {error!r}")
-            found = _Found(Reading(refusal, self._files))
+            look = _Look(Reading(refusal, self._files))
         with self._lock:
             if self._under_way != number:
                 return  # given up meanwhile
             self._has_told_late = False
-            self._changed = found.changed
-            if found.settled is not None:
-                outcome, self._files, unreadable = found.settled
+            self._changed = look.changed
+            if look.settled is not None:
+                outcome, self._files, unreadable = look.settled
                 self.is_outdated = False
                 if isinstance(outcome, ConfigError):
                     self._refuse(outcome, unreadable)

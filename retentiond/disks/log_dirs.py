@@ -105,8 +105,8 @@ class DiskReading:
 
     def size_bytes(self, at: TopicPartition) -> int | None:
         """The size of all the partition's folders, future ones included: they take space too."""
-        known = self.replicas(at) is not None
-        return sum(folder.size_bytes for folder in self.folders[at]) if known else None
+        is_known = self.replicas(at) is not None
+        return sum(folder.size_bytes for folder in self.folders[at]) if is_known else None
 
 
 NOTHING_READ = DiskReading()
@@ -116,16 +116,16 @@ def no_disk_reading(failure: Failure) -> DiskReading:
     return DiskReading(problems=(f"the brokers' disks can't be read: {failure}",))
 
 
-def disk_reading(found: LogDirs, partitions: Collection[TopicPartition]) -> DiskReading:
+def disk_reading(disks: LogDirs, partitions: Collection[TopicPartition]) -> DiskReading:
     """The folders of these partitions, and all orphans."""
     wanted = set(partitions)
     folders: defaultdict[TopicPartition, list[ReplicaFolder]] = defaultdict(list)
     orphans: list[Orphans] = []
     space: list[LogDirCapacity] = []
-    unseen = sorted({node for to in found.assigned.values() for node in to} - found.brokers.keys())
+    unseen = sorted({node for to in disks.assigned.values() for node in to} - disks.brokers.keys())
     problems = [f"the disks of broker {node} can't be read: it is not there" for node in unseen]
     topic_bytes: Counter[str] = Counter()
-    for broker, answer in sorted(found.brokers.items()):
+    for broker, answer in sorted(disks.brokers.items()):
         if isinstance(answer, Failure):
             problems.append(f"the disks of broker {broker} can't be read: {answer}")
             continue
@@ -151,7 +151,7 @@ def disk_reading(found: LogDirs, partitions: Collection[TopicPartition]) -> Disk
     return DiskReading(
         folders={at: tuple(found_at) for at, found_at in folders.items()},
         unreadable=frozenset(
-            at for at in wanted if not _is_complete(found.assigned.get(at), folders.get(at, ()))
+            at for at in wanted if not _is_complete(disks.assigned.get(at), folders.get(at, ()))
         ),
         orphans=tuple(orphans),
         log_bytes=None if problems else topic_bytes.total(),

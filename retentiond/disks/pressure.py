@@ -149,15 +149,15 @@ def pressure(
         key = (replica.broker, replica.log_dir)
         awaited[disk_of.get(key, key)] += awaited_bytes
     pressed_disks = {disk_of.get(key, key) for key in before}
-    known = [log_dir for log_dir in reading.space if log_dir.is_plausible]
+    plausible = [log_dir for log_dir in reading.space if log_dir.is_plausible]
     pressed = []
-    for log_dir in known:
+    for log_dir in plausible:
         disk = disk_of.get(log_dir.key, log_dir.key)
         line = rules.until_free if disk in pressed_disks else rules.below_free
         if log_dir.usable_bytes < log_dir.total_bytes * line / 100:
             until_bytes = math.ceil(log_dir.total_bytes * rules.until_free / 100)
             pressed.append(PressedLogDir(*log_dir, until_bytes, awaited[disk], disk[1]))
-    unknown = set(before) - {log_dir.key for log_dir in known}
+    unknown = set(before) - {log_dir.key for log_dir in plausible}
     return Pressure(
         tuple(pressed),
         frozenset(unknown | {log_dir.key for log_dir in pressed}),

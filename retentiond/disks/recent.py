@@ -62,14 +62,14 @@ FolderKey: TypeAlias = tuple[str, int, bool]
 SizesByLogDir: TypeAlias = StoredMapping[LogDirKey, StoredMapping[FolderKey, int]]
 
 
-def sizes_by_log_dir(found: LogDirs) -> SizesByLogDir:
+def sizes_by_log_dir(disks: LogDirs) -> SizesByLogDir:
     """Of the directories that could be read."""
     return {
         (broker, log_dir.path): {
             (replica.topic, replica.partition, replica.is_future): replica.size_bytes
             for replica in log_dir.replicas
         }
-        for broker, answer in found.brokers.items()
+        for broker, answer in disks.brokers.items()
         if not isinstance(answer, Failure)
         for log_dir in answer
         if log_dir.failure is None
@@ -114,8 +114,8 @@ class RecentDisks:
         are left out. ``freed``: what this reading found freed, by `FreedProgress`."""
         oldest_ms = now.ms - WINDOW_MS
         uses: dict[LogDirKey, Sequence[LogDirUse]] = {}
-        for key, known in self.uses.items() if self.boot_id == now.boot_id else ():
-            if recent := [use for use in known if oldest_ms <= use.at_ms <= now.ms]:
+        for key, earlier in self.uses.items() if self.boot_id == now.boot_id else ():
+            if recent := [use for use in earlier if oldest_ms <= use.at_ms <= now.ms]:
                 uses[key] = recent
         last_sizes = {key: self.sizes.get(key, {}) for key in uses}
         for log_dir in space:
@@ -182,5 +182,5 @@ class RecentDisks:
         """The readings that have all of these directories. The last one does."""
         uses = [self.uses[key] for key in keys]
         times = set.intersection(*({use.at_ms for use in of_one} for of_one in uses))
-        kept = [[use for use in of_one if use.at_ms in times] for of_one in uses]
-        return list(zip(*kept, strict=False))
+        common = [[use for use in of_one if use.at_ms in times] for of_one in uses]
+        return list(zip(*common, strict=False))

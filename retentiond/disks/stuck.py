@@ -241,14 +241,14 @@ class DiskHistory:
                     (self.future, future) if folder.is_future else (self.current, current)
                 )
                 after[key] = _after_reading(before.get(key), folder.size_bytes, now)
-        known = self.log_starts
+        earlier = self.log_starts
         return DiskHistory(
             now,
             current,
             future,
             {
-                at: known[at]
-                if at in known and known[at].offset == offset
+                at: earlier[at]
+                if at in earlier and earlier[at].offset == offset
                 else LogStart(offset, now)
                 for at, offset in log_starts.items()
             },

@@ -124,9 +124,9 @@ class KafkaCluster:
         return self._timed("fetch", self._offsets.next_records, offsets)
 
     def epoch_ends(
-        self, asked: Collection[PartitionEpoch]
+        self, epochs: Collection[PartitionEpoch]
     ) -> Mapping[PartitionEpoch, EpochEnd | Failure | None]:
-        return self._timed("offset_for_leader_epoch", self._offsets.epoch_ends, asked)
+        return self._timed("offset_for_leader_epoch", self._offsets.epoch_ends, epochs)
 
     def log_dirs(self, give_up: Callable[[], bool] = lambda: False) -> LogDirs:
         return self._timed("describe_log_dirs", log_dirs.log_dirs, self._disks, give_up)

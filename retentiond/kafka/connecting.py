@@ -82,9 +82,9 @@ class AddressBook:
         with self._lock:
             failed_at = self._failed_at.pop(name, {})
             told = {address for *_, address in addresses}
-            if known := {address: at for address, at in failed_at.items() if address in told}:
-                self._failed_at[name] = known
-            return sorted(addresses, key=lambda found: known.get(found[4], -math.inf))
+            if failures := {address: at for address, at in failed_at.items() if address in told}:
+                self._failed_at[name] = failures
+            return sorted(addresses, key=lambda info: failures.get(info[4], -math.inf))
 
     def note(self, name: object, address: object, *, has_failed: bool) -> None:
         """Whether the last attempt at an address led to a broker of this cluster."""
@@ -208,10 +208,10 @@ class Sockets:
         look_up(name, anew=True)  # for the next attempt: it may have moved
         raise failure
 
-    async def _connected_to(self, found: Any, timeout_at: float | None) -> socket.socket:
+    async def _connected_to(self, info: Any, timeout_at: float | None) -> socket.socket:
         """Raises ``OSError`` (no descriptor, or not such addresses on this host) or ``KafkaError``
         where there is no connection, `KafkaTimeoutError` where the time was over."""
-        family, kind, protocol, _, address = found
+        family, kind, protocol, _, address = info
         made = socket.socket(family, kind, protocol)
         self._open.add(made)
         try:

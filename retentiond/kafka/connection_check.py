@@ -71,13 +71,13 @@ class NotKafka(Exception):
 
 def lasting_problem(settings: ClientSettings) -> KafkaUnavailable | None:
     """What to raise where something is wrong with each server to start from, and won't pass."""
-    found: KafkaUnavailable | None = None
+    first_problem: KafkaUnavailable | None = None
     for server in settings.bootstrap_servers.split(","):
         problem = problem_with(server, settings)
         if problem is None or problem.kind in PASSING:
             return None
-        found = found or unavailable(server.strip(), problem, settings.words)
-    return found
+        first_problem = first_problem or unavailable(server.strip(), problem, settings.words)
+    return first_problem
 
 
 def unavailable_at(
@@ -86,8 +86,8 @@ def unavailable_at(
     """What to raise. Nobody has typed an address that brokers sent this client to, so that the
     sentence names theirs too."""
     named = {address_of(address) for address in settings.bootstrap_servers.split(",")}
-    asked = None if address_of(server) in named else settings.bootstrap_servers
-    return unavailable(server, problem, settings.words, asked=asked)
+    named_by = None if address_of(server) in named else settings.bootstrap_servers
+    return unavailable(server, problem, settings.words, named_by=named_by)
 
 
 def usable_context(settings: ClientSettings) -> ssl.SSLContext:

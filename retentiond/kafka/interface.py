@@ -296,7 +296,7 @@ class Kafka(Protocol):
         what is left of the log has none. It takes READ on the topic."""
 
     def epoch_ends(
-        self, asked: Collection[PartitionEpoch]
+        self, epochs: Collection[PartitionEpoch]
     ) -> Mapping[PartitionEpoch, EpochEnd | Failure | None]:
         """What the leaders say of those epochs; None: it is the one in which it leads now, and
         which has not ended."""

@@ -70,11 +70,11 @@ def failure_of_exception(error: BaseException) -> Failure:
 
 def failure_of_code(code: int, message: str | None = None) -> Failure:
     """``message``: the broker's, if it sent one."""
-    known = BY_CODE.get(code)
-    if known is None:
+    entry = BY_CODE.get(code)
+    if entry is None:
         return Failure(f"ERROR_{code}", message or "this version does not know that error")
     described = kp_errors.for_code(code).description if code in kp_errors.kafka_errors else None
-    return Failure(known.name, message or described or "")
+    return Failure(entry.name, message or described or "")
 
 
 def metadata_request(names: Iterable[str] | None, **more: Any) -> Any:
@@ -254,9 +254,9 @@ class NetworkClient:
         """``by_node``: what each node is asked about, at most ``size`` in a request. Returns each
         batch with its response, or with the error that came instead of it."""
         batches = [
-            (node, asked[start : start + size])
-            for node, asked in by_node.items()
-            for start in range(0, len(asked), size)
+            (node, items[start : start + size])
+            for node, items in by_node.items()
+            for start in range(0, len(items), size)
         ]
         requests = [(node, request(batch)) for node, batch in batches]
         answers = await self.send_all(requests, in_flight)
@@ -342,10 +342,10 @@ class NetworkClient:
         def note(node: int, _answer: object) -> None:
             seconds[node] = time.monotonic() - began
 
-        asked = [self._manager.send(metadata_request(()), node_id=node) for node in nodes]
-        for node, future in zip(nodes, asked, strict=True):
+        futures = [self._manager.send(metadata_request(()), node_id=node) for node in nodes]
+        for node, future in zip(nodes, futures, strict=True):
             future.add_callback(partial(note, node))
-        for future in asked:
+        for future in futures:
             with contextlib.suppress(KafkaError, OSError):
                 await future
         return seconds
@@ -373,11 +373,11 @@ class NetworkClient:
         def note(node: int, _addresses: object) -> None:
             seconds[node] = time.monotonic() - began
 
-        asked = {known.node_id: known for known in self._manager.cluster.brokers()}
-        for node, broker in asked.items():
+        brokers = {broker.node_id: broker for broker in self._manager.cluster.brokers()}
+        for node, broker in brokers.items():
             name = (broker.host, broker.port, self._family)
             look_up(name, anew=True).add_done_callback(partial(note, node))
-        while seconds.keys() < asked.keys():
+        while seconds.keys() < brokers.keys():
             await self._manager._net.sleep(POLL_S)
         return seconds
 

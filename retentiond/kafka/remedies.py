@@ -121,11 +121,11 @@ ADVERTISED = "the broker's advertised.listeners"
 
 
 def unavailable(
-    server: str, problem: ConnectionProblem, words: SettingNames, *, asked: str | None = None
+    server: str, problem: ConnectionProblem, words: SettingNames, *, named_by: str | None = None
 ) -> KafkaUnavailable:
-    """The error to raise. ``server`` is the broker that it is about, ``HOST:PORT``; ``asked``: the
-    servers that named it, where it is none of those that an operator has named."""
-    if asked is not None:
+    """The error to raise. ``server`` is the broker that it is about, ``HOST:PORT``; ``named_by``:
+    the servers that told it, where it is none of those that an operator has named."""
+    if named_by is not None:
         words = replace(words, servers=ADVERTISED)
     sentence = SENTENCES[problem.kind].format(
         host=re.sub(r":\d+$", "", server),
@@ -133,7 +133,7 @@ def unavailable(
         words=words,
     )
     sentence = sentence.replace(f"{ADVERTISED} and {ADVERTISED}", ADVERTISED)
-    given = f", where {asked} sends its clients (advertised.listeners)," if asked else ""
+    given = f", where {named_by} sends its clients (advertised.listeners)," if named_by else ""
     kind = None if problem.kind in PASSING else problem.kind.value
     return KafkaUnavailable(f"{server}{given} can't be asked: {sentence}", kind=kind)
 

@@ -201,13 +201,13 @@ class Leaders:
             for remembered in (self._topics, self._read_at, self._ids):
                 for name in remembered.keys() - listed:
                     del remembered[name]
-        asked = list(partitions)
+        wanted = list(partitions)
         since = time.monotonic() - METADATA_FRESH_S
-        topics = {partition.topic for partition in asked}
+        topics = {partition.topic for partition in wanted}
         stale = {name for name in topics if self._read_at.get(name, -math.inf) < since}
         if stale:
             await self.read(network, stale)
-        return {partition: self._leader(partition) for partition in asked}
+        return {partition: self._leader(partition) for partition in wanted}
 
     async def read(self, network: NetworkClient, topics: Collection[str]) -> Any:
         """Anew, whatever is remembered; the metadata of those topics."""

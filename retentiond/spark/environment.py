@@ -244,14 +244,14 @@ def _parent() -> Path:
 
 def _remove_abandoned(parent: Path) -> None:
     with contextlib.suppress(OSError):
-        for found in parent.glob(f"{PREFIX}*{SUFFIX}"):
+        for path in parent.glob(f"{PREFIX}*{SUFFIX}"):
             with contextlib.suppress(OSError):  # another process was quicker
-                folder = os.open(found, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+                folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
                 try:
                     status = os.fstat(folder)
                     is_own = status.st_uid == os.geteuid()
                     if is_own and stat.S_IMODE(status.st_mode) == 0o700:
                         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                        shutil.rmtree(found, ignore_errors=True)
+                        shutil.rmtree(path, ignore_errors=True)
                 finally:
                     os.close(folder)

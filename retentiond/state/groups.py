@@ -115,24 +115,24 @@ class GroupMemory:
             since = self._complete_at or read_observed(self._connection)
         return min(elapsed_ms(since, self.uptime()), most_ms)
 
-    def remember(self, seen: Changes, before: Remembered) -> None:
+    def remember(self, changed: Changes, before: Remembered) -> None:
         """Writes the changes that a cycle has seen, and returns once they are on disk. ``before``
         is the memory that the cycle has recalled.
 
         Raises `StateError`, also if the memory is about another cluster. Then nothing has changed
         on disk, but this process remembers the cycle's readers until it can write them.
         """
-        refuse_another_cluster(before.cluster_id, seen.cluster_id, self._path.parent)
+        refuse_another_cluster(before.cluster_id, changed.cluster_id, self._path.parent)
         now = self.uptime()
-        if seen or any(map(len, self._unwritten)) or before.cluster_id is None:
-            with self._writing(seen.new, seen.renewed) as contents:
+        if changed or any(map(len, self._unwritten)) or before.cluster_id is None:
+            with self._writing(changed.new, changed.renewed) as contents:
                 if before.cluster_id is None:
-                    groups_file.write_cluster(self._connection, seen.cluster_id)
-                self._apply(seen, contents)
-                if seen.counts_time:
+                    groups_file.write_cluster(self._connection, changed.cluster_id)
+                self._apply(changed, contents)
+                if changed.counts_time:
                     self._connection.execute("DELETE FROM observed")
                     self._connection.execute("INSERT INTO observed VALUES (?, ?)", now)
-        if seen.is_complete:
+        if changed.is_complete:
             self._complete_at = now
 
     def remember_newcomers(

@@ -70,8 +70,8 @@ def readers_of(state_dir: Path, topic: str) -> dict[str, RememberedReader] | Non
     if readers is None:
         return None
     by_name: dict[str, RememberedReader] = {}
-    known = readers.by_name().items()
-    for at, last in sorted(known, key=lambda item: item[1].absent_since_ms is not None):
+    by_reader = readers.by_name().items()
+    for at, last in sorted(by_reader, key=lambda item: item[1].absent_since_ms is not None):
         is_second = at.group_id in by_name
         second_name = namesake_id(at.group_id, is_external=at.is_external)
         by_name[second_name if is_second else at.group_id] = last

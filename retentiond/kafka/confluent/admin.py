@@ -74,13 +74,13 @@ checked one by one."""
 def refuse_properties(properties: Mapping[str, str]) -> None:
     """Refuses what no client can be made of. It reads no certificate and connects to no broker.
     Raises `ConfigError` naming the property."""
-    known = {name: value for name, value in properties.items() if not is_unknown(value)}
-    refuse_wrong({name: known.get(name) for name in properties})
-    if len(known) == len(properties):
-        known = dict(translate(properties).confluent)
+    values = {name: value for name, value in properties.items() if not is_unknown(value)}
+    refuse_wrong({name: values.get(name) for name in properties})
+    if len(values) == len(properties):
+        values = dict(translate(properties).confluent)
     tried = {
         name: value
-        for name, value in known.items()
+        for name, value in values.items()
         if name in LIBRDKAFKAS and not name.startswith(FILES_AND_LOGINS)
     }
     try:
@@ -148,6 +148,6 @@ def failure_of_error(error: BaseException) -> Failure:
 def failure_of_deletion(error: BaseException) -> DeleteFailure:
     """What a failed DeleteRecords proves. Anything not known to be a refusal proves nothing."""
     code = error.args[0].code() if isinstance(error, KafkaException) else None
-    known = None if code is None else BY_CODE.get(code)
-    result = RequestResult.UNKNOWN if known is None else known.deletion
+    entry = None if code is None else BY_CODE.get(code)
+    result = RequestResult.UNKNOWN if entry is None else entry.deletion
     return DeleteFailure(result, failure_of_error(error))

@@ -180,8 +180,8 @@ class Deleter:
             self._handed_over_at = time.monotonic()
             return TOO_LATE if seconds_since_boot() > not_after else None
 
-        asked = {at: offset for at, offset in offsets.items() if at not in self._silent}
-        answers = request(self._client, asked, timeout_s, refuse)
+        answering = {at: offset for at, offset in offsets.items() if at not in self._silent}
+        answers = request(self._client, answering, timeout_s, refuse)
         return dict.fromkeys(offsets, LEADER_SILENT) | answers
 
     @property
@@ -192,10 +192,10 @@ class Deleter:
     def _compare(self, cluster: Any) -> None:
         self._identity.check(cluster.cluster_id)
         for node in cluster.nodes:
-            known = self._identity.endpoints.get(node.id, (node.host, node.port))
-            if known != (node.host, node.port):
+            before = self._identity.endpoints.get(node.id, (node.host, node.port))
+            if before != (node.host, node.port):
                 raise KafkaUnavailable(
-                    f"broker {node.id} was at {address(*known)} when the groups were read, and is "
+                    f"broker {node.id} was at {address(*before)} when the groups were read, and is "
                     f"at {address(node.host, node.port)} for the client that deletes; nothing was "
                     "requested"
                 )
@@ -212,22 +212,22 @@ def _leaders(
 
 
 def _ask_for_starts(
-    client: AdminClient, asked: Mapping[int, TopicPartition], timeout_s: float
+    client: AdminClient, partitions: Mapping[int, TopicPartition], timeout_s: float
 ) -> dict[int, Future[Any]]:
-    if not asked:
+    if not partitions:
         return {}
-    questions = {leader: ConfluentPartition(*at) for leader, at in asked.items()}
+    questions = {leader: ConfluentPartition(*at) for leader, at in partitions.items()}
     futures = client.list_offsets(
         dict.fromkeys(questions.values(), OffsetSpec.earliest()), request_timeout=timeout_s
     )
     return {leader: futures[question] for leader, question in questions.items()}
 
 
-def _answering(asked: Mapping[int, Future[Any]], timeout_s: float) -> set[int]:
+def _answering(starts: Mapping[int, Future[Any]], timeout_s: float) -> set[int]:
     """The leaders that tell. For one that does not answer librdkafka gives -1001, and no
     exception."""
     answered = set()
-    for leader, future in asked.items():
+    for leader, future in starts.items():
         with contextlib.suppress(KafkaException, TimeoutError):
             if future.result(timeout_s + FUTURE_GRACE_S).offset >= 0:
                 answered.add(leader)

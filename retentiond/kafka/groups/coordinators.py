@@ -169,11 +169,11 @@ def commits(
 def offset_fetch(groups: Sequence[str]) -> Any:
     """All partitions of the groups. Offsets of open transactions are left out, not waited for:
     the last stable commit is the lower bound."""
-    asked = [
+    of_groups = [
         OffsetFetchRequest.OffsetFetchRequestGroup(group_id=group, topics=None) for group in groups
     ]
     return BatchedOffsetFetchRequest(
-        groups=asked, min_version=BATCHED_OFFSETS, max_version=BATCHED_OFFSETS
+        groups=of_groups, min_version=BATCHED_OFFSETS, max_version=BATCHED_OFFSETS
     )
 
 
@@ -199,13 +199,13 @@ def share_offsets(client: Client, groups: Collection[str]) -> Mapping[str, Group
 
 
 def _share_request(groups: Sequence[str]) -> Any:
-    asked = [
+    of_groups = [
         DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup(
             group_id=group, topics=None
         )
         for group in groups
     ]
-    return DescribeShareGroupOffsetsRequest(groups=asked)
+    return DescribeShareGroupOffsetsRequest(groups=of_groups)
 
 
 def _start_offsets(group: Any) -> GroupCommits:

@@ -106,12 +106,12 @@ def _state(
 async def _all_views(network: NetworkClient) -> list[Any]:
     """What each living broker says, one that joins meanwhile included. One that doesn't answer
     has no view; it won't list its groups either. Raises `KafkaUnavailable` where none answers."""
-    asked = network.known_brokers()
-    views = await _views(network, asked)
+    nodes = network.known_brokers()
+    views = await _views(network, nodes)
     if not views:
         raise KafkaUnavailable("no broker says who leads __consumer_offsets")
     network.learn(views[-1])
-    joined = {*network.known_brokers()} - {*asked}
+    joined = {*network.known_brokers()} - {*nodes}
     return views + await _views(network, sorted(joined))
 
 
@@ -207,9 +207,9 @@ async def probe_coordinators(
         if isinstance(answer, Exception):
             failed |= dict.fromkeys(led, failure_of_exception(answer))
             continue
-        found = dict(read_commits(answer))
+        commits_by_group = dict(read_commits(answer))
         for number in led:
-            reply = found.get(names[number])
+            reply = commits_by_group.get(names[number])
             if reply is None or isinstance(reply, Failure):
                 failed[number] = reply
     may_ask = all(failure is None or failure.code != GROUP_REFUSED for failure in failed.values())
@@ -221,15 +221,15 @@ async def partitions_caught_up(
 ) -> Set[int]:
     """The partitions of ``__consumer_offsets`` whose leader says in its epoch where they end;
     ``leaders`` as in `CoordinatorState`. Whatever else it answers proves nothing."""
-    asked: dict[int, list[OffsetQuery]] = {}
+    queries_by_leader: dict[int, list[OffsetQuery]] = {}
     for partition, leader, epoch in leaders:
         if leader >= 0:
             query = OffsetQuery(partition, epoch, OffsetSpec.LATEST)
-            asked.setdefault(leader, []).append(query)
+            queries_by_leader.setdefault(leader, []).append(query)
     answers = await network.send_all(
         [
             (leader, ListOffsets(IsolationLevel.READ_UNCOMMITTED, {OFFSETS_TOPIC: queries}))
-            for leader, queries in asked.items()
+            for leader, queries in queries_by_leader.items()
         ]
     )
     return {

@@ -61,12 +61,12 @@ def offsets_at(
 
 
 def _hidden(
-    found: Found,
+    offsets: Found,
     timestamps_ms: Mapping[TopicPartition, int],
     newest: Callable[[Collection[TopicPartition]], Mapping[TopicPartition, object]],
 ) -> dict[TopicPartition, Failure]:
     """The partitions of which "none is that young" does not count, and why."""
-    none_young = [at for at, offset in found.items() if offset is None]
+    none_young = [at for at, offset in offsets.items() if offset is None]
     stamps = newest(none_young) if none_young else {}
     hidden = {}
     for at in none_young:
@@ -150,26 +150,26 @@ class TieredLookups:
         an earlier one counts where this call can't ask any more.
         """
         logs = ask.logs(times_ms)
-        known = {
+        lookups = {
             at: looked_up
             for at, time_ms in times_ms.items()
             if (looked_up := self._known.get(at)) and looked_up.log == logs.get(at)
             if looked_up.time_ms <= time_ms
         }
         offsets: Found = {
-            at: lookup.offset for at, lookup in known.items() if lookup.time_ms == times_ms[at]
+            at: lookup.offset for at, lookup in lookups.items() if lookup.time_ms == times_ms[at]
         }
         until = time.monotonic() + CALL_S
         turns = sorted(times_ms.keys() - offsets.keys(), key=lambda at: self._asked_at.get(at, 0.0))
         for row in _rows(turns, logs):
             if time.monotonic() >= until:
                 break
-            asked = self._look_up({at: times_ms[at] for at in row}, ask, until)
+            answers = self._look_up({at: times_ms[at] for at in row}, ask, until)
             self._asked_at |= dict.fromkeys(row, time.monotonic())
-            offsets |= {at: answer for at, answer in asked.items() if not _is_busy(answer)}
+            offsets |= {at: answer for at, answer in answers.items() if not _is_busy(answer)}
         for at in turns:
             answer = offsets.get(at, AGE_PENDING)
-            earlier = known.get(at)
+            earlier = lookups.get(at)
             if earlier and answer is not None:
                 proven = -1 if isinstance(answer, Failure) else answer
                 answer = max(proven, earlier.offset)
@@ -185,12 +185,12 @@ class TieredLookups:
                 del remembered[at]
 
     def _remember(
-        self, at: TopicPartition, log: Log | None, time_ms: int, found: int | Failure | None
+        self, at: TopicPartition, log: Log | None, time_ms: int, offset: int | Failure | None
     ) -> None:
         before = self._known.get(at)
         is_later = before is None or before.log != log or before.time_ms <= time_ms
-        if log is not None and isinstance(found, int) and is_later:
-            self._known[at] = _Known(log, time_ms, found)
+        if log is not None and isinstance(offset, int) and is_later:
+            self._known[at] = _Known(log, time_ms, offset)
 
     def _look_up(
         self, times_ms: Mapping[TopicPartition, int], ask: BrokerQueries, until: float

@@ -189,13 +189,13 @@ class LastRecords:
             records: dict[TopicPartition, Any] = {
                 at: leader for at, leader in led.items() if isinstance(leader, Failure)
             }
-            asked = {at: leader for at, leader in led.items() if isinstance(leader, Leader)}
-            if any(leader.epoch != self._epochs[at] for at, leader in asked.items()):
+            leaders = {at: leader for at, leader in led.items() if isinstance(leader, Leader)}
+            if any(leader.epoch != self._epochs[at] for at, leader in leaders.items()):
                 return dict.fromkeys(partitions, LEADER_CHANGED)
             answers = await network.send_all(
-                [(leader.node, self._request(at, leader)) for at, leader in asked.items()]
+                [(leader.node, self._request(at, leader)) for at, leader in leaders.items()]
             )
-            return records | dict(zip(asked, map(_part, answers), strict=True))
+            return records | dict(zip(leaders, map(_part, answers), strict=True))
 
         return self._client.run(ask)
 

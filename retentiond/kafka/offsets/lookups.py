@@ -102,8 +102,8 @@ class Offsets:
         which, isolation = _BOUNDS[bound]
         version = LOCAL_START_VERSION if bound is OffsetBound.LOCAL_START else LIST_OFFSETS_VERSION
         request = partial(ListOffsets, isolation, version=version)
-        asked = _Asked(dict.fromkeys(partitions, which), request, BOUNDS_PER_REQUEST)
-        return self._look_up(asked, _offset)
+        query = _Query(dict.fromkeys(partitions, which), request, BOUNDS_PER_REQUEST)
+        return self._look_up(query, _offset)
 
     def offsets_at(
         self,
@@ -144,15 +144,15 @@ class Offsets:
         }
 
     def epoch_ends(
-        self, asked: Collection[PartitionEpoch]
+        self, epochs: Collection[PartitionEpoch]
     ) -> Mapping[PartitionEpoch, EpochEnd | Failure | None]:
         leads = self._client.run(
-            lambda network: self._leaders.of(network, {position.at for position in asked})
+            lambda network: self._leaders.of(network, {position.at for position in epochs})
         )
         ends: dict[PartitionEpoch, EpochEnd | Failure | None] = {}
         rounds: list[dict[TopicPartition, int]] = []
         """No answer names its question: a request asks about a partition once."""
-        for position in asked:
+        for position in epochs:
             leader = leads[position.at]
             if isinstance(leader, Leader) and leader.epoch == position.leader_epoch:
                 continue
@@ -161,9 +161,9 @@ class Offsets:
                 rounds.append(into := {})
             into[position.at] = position.leader_epoch
         for wanted in rounds:
-            answers = self._look_up(_Asked(wanted, _epochs_request, TIMES_PER_REQUEST), _epoch_end)
+            answers = self._look_up(_Query(wanted, _epochs_request, TIMES_PER_REQUEST), _epoch_end)
             ends |= {PartitionEpoch(at, wanted[at]): end for at, end in answers.items()}
-        return dict.fromkeys(asked) | ends
+        return dict.fromkeys(epochs) | ends
 
     def _by_time(
         self,
@@ -173,10 +173,10 @@ class Offsets:
         in_small_requests: bool = False,
     ) -> by_time.Found:
         """``stamps_ms`` takes the timestamps of the records that are found."""
-        asked = _asked_by_time(timestamps_ms)
+        query = _query_by_time(timestamps_ms)
         if in_small_requests:
-            asked = asked._replace(per_request=by_time.PARTITIONS_AT_ONCE, in_flight=1)
-        answers = self._look_up(asked, _record_or_none)
+            query = query._replace(per_request=by_time.PARTITIONS_AT_ONCE, in_flight=1)
+        answers = self._look_up(query, _record_or_none)
         offsets: by_time.Found = {}
         for at, answer in answers.items():
             offsets[at] = answer.offset if isinstance(answer, _Record) else answer
@@ -201,11 +201,11 @@ class Offsets:
         at_once = by_time.PARTITIONS_AT_ONCE
         return {
             at: records
-            for asked in (
-                _Asked(local, record_stamps.fetch_request, per_request),
-                _Asked(remote, record_stamps.fetch_request, 1, at_once),
+            for query in (
+                _Query(local, record_stamps.fetch_request, per_request),
+                _Query(remote, record_stamps.fetch_request, 1, at_once),
             )
-            for at, records in self._look_up(asked, attrgetter("records")).items()
+            for at, records in self._look_up(query, attrgetter("records")).items()
         }
 
     def next_records(
@@ -214,36 +214,36 @@ class Offsets:
         from retentiond.kafka.offsets.next_records import next_record  # noqa: PLC0415 - seldom used
 
         request = partial(record_stamps.fetch_request, isolation=IsolationLevel.READ_COMMITTED)
-        asked = _Asked(offsets, request, record_stamps.FETCHES_PER_REQUEST)
-        parts = self._look_up(asked, _whole)
+        query = _Query(offsets, request, record_stamps.FETCHES_PER_REQUEST)
+        parts = self._look_up(query, _whole)
         return {
             at: part if isinstance(part, Failure) else next_record(at, offsets[at], part)
             for at, part in parts.items()
         }
 
     def _newest(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, object]:
-        asked = dict.fromkeys(partitions, OffsetSpec.MAX_TIMESTAMP)
-        return self._look_up(_asked_by_time(asked), attrgetter("timestamp"))
+        times = dict.fromkeys(partitions, OffsetSpec.MAX_TIMESTAMP)
+        return self._look_up(_query_by_time(times), attrgetter("timestamp"))
 
     def _look_up(
-        self, asked: _Asked, read: Callable[[Any], T]
+        self, query: _Query, read: Callable[[Any], T]
     ) -> dict[TopicPartition, T | Failure]:
         async def ask(network: NetworkClient) -> dict[TopicPartition, T | Failure]:
-            led = await self._leaders.of(network, asked.wanted)
-            told, doubtful = await _ask(network, asked, led, read)
+            led = await self._leaders.of(network, query.wanted)
+            told, doubtful = await _ask(network, query, led, read)
             if doubtful:
                 await self._leaders.read(network, {partition.topic for partition in doubtful})
                 leads_now = await self._leaders.of(network, doubtful)
                 again = {
-                    at: asked.wanted[at]
+                    at: query.wanted[at]
                     for at in doubtful
                     # Who kept silent for all of a request's time has had its turn.
                     if told[at] is not SILENT_LEADER or leads_now[at] != led[at]
                 }
-                told |= (await _ask(network, asked._replace(wanted=again), leads_now, read))[0]
+                told |= (await _ask(network, query._replace(wanted=again), leads_now, read))[0]
             return told
 
-        return self._client.run(ask) if asked.wanted else {}
+        return self._client.run(ask) if query.wanted else {}
 
 
 class _Record(NamedTuple):
@@ -251,7 +251,7 @@ class _Record(NamedTuple):
     timestamp_ms: int
 
 
-class _Asked(NamedTuple):
+class _Query(NamedTuple):
     """``wanted``: a timestamp of each partition, one of Kafka's special values, or a leader epoch;
     ``request`` makes a request of them, by topic."""
 
@@ -265,21 +265,21 @@ def _whole(part: Any) -> Any:
     return part
 
 
-def _asked_by_time(times: Mapping[TopicPartition, int]) -> _Asked:
-    return _Asked(times, partial(ListOffsets, IsolationLevel.READ_UNCOMMITTED), TIMES_PER_REQUEST)
+def _query_by_time(times: Mapping[TopicPartition, int]) -> _Query:
+    return _Query(times, partial(ListOffsets, IsolationLevel.READ_UNCOMMITTED), TIMES_PER_REQUEST)
 
 
 async def _ask(
     network: NetworkClient,
-    asked: _Asked,
+    query: _Query,
     led: Mapping[TopicPartition, Leader | Failure],
     read: Callable[[Any], T],
 ) -> tuple[dict[TopicPartition, T | Failure], list[TopicPartition]]:
     """The answers, and the partitions about which another leader may have a better one."""
-    answers: dict[TopicPartition, T | Failure] = dict.fromkeys(asked.wanted, NOT_ANSWERED)
+    answers: dict[TopicPartition, T | Failure] = dict.fromkeys(query.wanted, NOT_ANSWERED)
     doubtful: list[TopicPartition] = []
     by_node: dict[int, list[tuple[TopicPartition, int]]] = {}
-    for at in asked.wanted:
+    for at in query.wanted:
         leader = led[at]
         if isinstance(leader, Failure):
             answers[at] = _explained(leader, at)
@@ -287,7 +287,7 @@ async def _ask(
         else:
             by_node.setdefault(leader.node, []).append((at, leader.epoch))
     responses = await network.send_batches(
-        by_node, asked.per_request, partial(_request, asked), asked.in_flight
+        by_node, query.per_request, partial(_request, query), query.in_flight
     )
     for batch, response in responses:
         if isinstance(response, Exception):
@@ -326,11 +326,11 @@ def _parts(response: Any) -> Iterator[tuple[TopicPartition, Any]]:
             yield TopicPartition(name, getattr(part, index)), part
 
 
-def _request(asked: _Asked, partitions: Sequence[tuple[TopicPartition, int]]) -> Any:
+def _request(query: _Query, partitions: Sequence[tuple[TopicPartition, int]]) -> Any:
     by_topic: dict[str, list[OffsetQuery]] = {}
     for at, epoch in partitions:
-        by_topic.setdefault(at.topic, []).append(OffsetQuery(at.partition, epoch, asked.wanted[at]))
-    return asked.request(by_topic)
+        by_topic.setdefault(at.topic, []).append(OffsetQuery(at.partition, epoch, query.wanted[at]))
+    return query.request(by_topic)
 
 
 def _epochs_request(wanted: Mapping[str, Sequence[OffsetQuery]]) -> Any:

@@ -72,7 +72,7 @@ Known: TypeAlias = dict[tuple[TopicPartition, int], int]
 
 def in_doubt(
     times_ms: Mapping[TopicPartition, int],
-    found: Found,
+    offsets: Found,
     stamps_ms: Known,
     logs: Mapping[TopicPartition, LogRange],
     now_ms: int,
@@ -80,7 +80,7 @@ def in_doubt(
     """The offsets of the records that tell whether what stands in front of the answers is old."""
     doubtful: dict[TopicPartition, tuple[int, ...]] = {}
     for at, (start, end) in logs.items():
-        answer = found.get(at, NOT_ANSWERED)
+        answer = offsets.get(at, NOT_ANSWERED)
         if isinstance(answer, Failure):
             if answer is AGE_IS_HIDDEN and start < end:
                 doubtful[at] = (start,)  # this may be why
@@ -127,9 +127,9 @@ class RecordStamps:
             if log is not None and at not in failed:
                 self._stamped[at] = log, frozenset(offsets[at])
         unknown = {at: failure for at, failure in failed.items() if at not in refused}
-        found = first_dated(refused) if refused else {}
+        first_offsets = first_dated(refused) if refused else {}
         for at in refused:
-            first = found.get(at, NEEDS_READ)  # remote storage is not asked
+            first = first_offsets.get(at, NEEDS_READ)  # remote storage is not asked
             if isinstance(first, Failure):
                 unknown[at] = first
             elif first != offsets[at][0]:
@@ -147,13 +147,13 @@ class RecordStamps:
         may_not_read = self._believed()
         failed = {at: MAY_NOT_READ for at in offsets if at.topic in may_not_read}
         for turn in range(max(map(len, offsets.values()), default=0)):
-            asked = {
+            offsets_in_turn = {
                 at: records[turn]
                 for at, records in offsets.items()
                 if at not in failed and turn < len(records)
                 if not self._has_stamp(at, logs.get(at), records[turn])
             }
-            answers = _stamps(asked, fetch)
+            answers = _stamps(offsets_in_turn, fetch)
             failed |= {at: answer for at, answer in answers.items() if isinstance(answer, Failure)}
         return failed
 

@@ -188,8 +188,8 @@ def _login(properties: Mapping[str, str]) -> dict[str, str]:
 
 def _token_login(properties: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:
     """As in Kafka, an option beats the property that says the same."""
-    for name, known in LOGIN_HANDLERS.items():
-        if properties.get(name, known[0]) not in known:
+    for name, classes in LOGIN_HANDLERS.items():
+        if properties.get(name, classes[0]) not in classes:
             raise ConfigError("this class can't be translated; remove it", path=name)
     if ENDPOINT_TRUST in options and options.get("ssl.truststore.type", "JKS").upper() != "PEM":
         raise ConfigError(

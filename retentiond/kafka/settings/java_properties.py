@@ -117,8 +117,8 @@ def parse_login(text: str) -> tuple[tuple[str, ...], Mapping[str, str]]:
         raise ValueError('expected MODULE required username="…" password="…";')
     name, flag, *rest = tokens[:-1]
     if name not in LOGIN_MODULES:
-        known = ", ".join(class_name.rpartition(".")[2] for class_name in LOGIN_MODULES)
-        raise ValueError(f"the login module {name} is not known here; expected one of {known}")
+        modules = ", ".join(class_name.rpartition(".")[2] for class_name in LOGIN_MODULES)
+        raise ValueError(f"the login module {name} is not known here; expected one of {modules}")
     if flag.lower() != "required":
         raise ValueError("expected the word required after the login module")
     if len(rest) % 3 or any(sign != "=" for sign in rest[1::3]):

@@ -118,24 +118,26 @@ class NamedPartitions:
 
     def _whole(self, group: GroupOffsets) -> GroupOffsets:
         """Without the partitions that have no commit, if all that were asked for are there."""
-        found = group.commits
+        commits = group.commits
         if group.error_code:
             return group
-        has_commit = found.offsets != NO_COMMIT  # a failed one has another
+        has_commit = commits.offsets != NO_COMMIT  # a failed one has another
         topics: list[tuple[str, int]] = []
         missing = dict(self.partitions)
         start = 0
-        for name, count in found.topics:
+        for name, count in commits.topics:
             rows = slice(start, start + count)
-            asked = missing.pop(name, None)
-            if asked is None or not np.array_equal(np.sort(found.partitions[rows]), np.sort(asked)):
+            numbers = missing.pop(name, None)
+            if numbers is None or not np.array_equal(
+                np.sort(commits.partitions[rows]), np.sort(numbers)
+            ):
                 return GroupOffsets(group.group_id, 0, CommitColumns.of(()), is_whole=False)
-            if kept := int(has_commit[rows].sum()):
-                topics.append((name, kept))
+            if committed := int(has_commit[rows].sum()):
+                topics.append((name, committed))
             start = rows.stop
         if missing:
             return GroupOffsets(group.group_id, 0, CommitColumns.of(()), is_whole=False)
-        columns = (found.partitions, found.offsets, found.unreadable, found.leader_epochs)
+        columns = (commits.partitions, commits.offsets, commits.unreadable, commits.leader_epochs)
         return GroupOffsets(
             group.group_id, 0, CommitColumns(topics, *(column[has_commit] for column in columns))
         )

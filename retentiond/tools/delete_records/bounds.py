@@ -64,15 +64,15 @@ def _offsets_at(
     answers: dict[TopicPartition, int | Failure | None] = {
         at: config for at in times_ms if isinstance(config := configs[at.topic], Failure)
     }
-    asked = [at for at in times_ms if at not in answers]
-    while asked:
+    left = [at for at in times_ms if at not in answers]
+    while left:
         answers |= kafka.offsets_at(
-            {at: times_ms[at] for at in asked}, {at: logs[at] for at in asked if at in logs}
+            {at: times_ms[at] for at in left}, {at: logs[at] for at in left if at in logs}
         )
-        waiting = [at for at in asked if _waits(answers[at])]
-        if len(waiting) == len(asked):
+        waiting = [at for at in left if _waits(answers[at])]
+        if len(waiting) == len(left):
             break
-        asked = waiting
+        left = waiting
     return answers
 
 
@@ -110,12 +110,14 @@ def _bounded(
         return item.failed(f"its last stable offset can't be read ({stable})")
     if isinstance(by_time, Failure):
         return item.failed(f"its offset by time can't be read ({by_time})")
-    seen = replace(item, log_start_offset=start, high_watermark=high)
+    previewed = replace(item, log_start_offset=start, high_watermark=high)
     end = min(stable, high)
     target = end if by_time is None else min(end, by_time)
     if target <= start:
-        return seen.left_out(f"nothing to delete: it begins at {start}, and {target} is the bound")
-    return replace(seen, target=target)
+        return previewed.left_out(
+            f"nothing to delete: it begins at {start}, and {target} is the bound"
+        )
+    return replace(previewed, target=target)
 
 
 @dataclass(frozen=True, slots=True)

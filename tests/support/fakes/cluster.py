@@ -183,10 +183,10 @@ class FakeCluster(World):
         return answers
 
     def epoch_ends(
-        self, asked: Collection[PartitionEpoch]
+        self, epochs: Collection[PartitionEpoch]
     ) -> Mapping[PartitionEpoch, EpochEnd | Failure | None]:
         answers: dict[PartitionEpoch, EpochEnd | Failure | None] = {}
-        for each in asked:
+        for each in epochs:
             log = self._log(each.at)
             failure = self._failure("epoch_ends", each.at)
             if failure is not None:
