@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from retentiond.disks.broker_disks import BrokerDisks, DiskReport
 from retentiond.disks.freed import (
@@ -47,20 +46,15 @@ def after_acting(
     return report, lag.report(kafka, snapshot, disks_of_cycle.rows, is_stopping)
 
 
-class Concluded(NamedTuple):
-    report: DiskReport
-    awaited: tuple[PendingFree, ...]
-
-
 def conclude(
     disks: DisksOfCycle,
     kept: Kept,
     plan: Plan,
     outcomes: Iterable[DeletionOutcome],
     audit: Audit,
-) -> Concluded:
-    """Records what the deletions are to free, and what earlier ones have freed. ``plan``: as it was
-    carried out. ``kept``: by the cycle before."""
+) -> tuple[DiskReport, tuple[PendingFree, ...]]:
+    """Records what the deletions are to free, and what earlier ones have freed. Returns what is
+    awaited, too. ``plan``: as it was carried out. ``kept``: by the cycle before."""
     report, awaited = disks.report(), kept.awaited
     became = {outcome.topic_partition: outcome.outcome for outcome in outcomes}
     rows = [row for row in disks.rows if row.topic_partition in became]
@@ -73,7 +67,7 @@ def conclude(
         awaited = followed.awaited
     except Exception as error:  # noqa: BLE001 - see the invariant
         report = replace(report, problems=(*report.problems, unforeseen(error)))
-    return Concluded(report, awaited)
+    return report, awaited
 
 
 def with_stuck(

@@ -13,11 +13,7 @@ from typing import NamedTuple
 
 from retentiond.act.carry_out import CarriedOut, PlanExecutor, still_waiting
 from retentiond.act.delete import Throttling, not_throttled
-from retentiond.after_acting import (
-    Concluded,
-    after_acting,
-    conclude,
-)
+from retentiond.after_acting import after_acting, conclude
 from retentiond.clock import (
     ClockChanges,
     StepTimes,
@@ -41,6 +37,7 @@ from retentiond.decide.limits import (
 from retentiond.decide.plan import decide
 from retentiond.decide.pressure import relief, relieved
 from retentiond.disks.broker_disks import BrokerDisks, DiskReport
+from retentiond.disks.freed import PendingFree
 from retentiond.disks.of_cycle import read_disks
 from retentiond.disks.pressure import NO_PRESSURE, LogDirRelief, Pressure
 from retentiond.gather.gather import gather, gather_again, get_ready
@@ -168,16 +165,16 @@ def run_cycle(context: CycleContext, config: Config, state: State) -> CycleEnd:
             ended = cycle_record(done.plan, done.outcomes, context.now(), done.failure)
             state.audit.record_cycle(ended)
         disks = read_disks(context.disks, snapshot, done.plan.rows, stored.kept.awaited)
-        concluded = conclude(disks, stored.kept, done.plan, done.outcomes, state.audit)
+        disk, awaited = conclude(disks, stored.kept, done.plan, done.outcomes, state.audit)
         with _told_if_deleted(done):
-            _keep(state, done, pressure, concluded, decided)
+            _keep(state, done, pressure, awaited, decided)
         disk, lag = after_acting(
             context.disks,
             context.lag,
             context.kafka,
             snapshot,
             disks_of_cycle=disks,
-            report=concluded.report,
+            report=disk,
             kept_file=state.kept_file,
             is_stopping=context.stop.is_set,
         )
@@ -424,7 +421,7 @@ def _keep(
     state: State,
     done: CarriedOut,
     pressure: Pressure,
-    concluded: Concluded,
+    awaited: tuple[PendingFree, ...],
     decided: Decision,
 ) -> None:
     kept, plan = state.kept_file.kept, done.plan
@@ -445,7 +442,7 @@ def _keep(
         last = LastComplete(plan.cluster_id, plan.planned_at_ms)
     state.kept_file.keep(
         waiting=waiting,
-        awaited=concluded.awaited,
+        awaited=awaited,
         under_pressure=pressure.remembered,
         recent_disks=kept.recent_disks if pressure.recent is None else pressure.recent,
         last_complete=last,

@@ -128,13 +128,12 @@ def _of_entries(before: Config, after: Config) -> Iterator[Difference]:
         )
         # A trial deletes nothing, and yet it may have held what another pattern deletes now.
         has_held = pair.is_pattern and was.enabled
-        for change in changed:
-            unclear = others_say_too and (has_held or change.effect is not Effect.NONE)
-            effect = Effect.UNKNOWN if unclear else change.effect
-            yield _difference(pair, change.setting, change.before, change.after, effect)
+        for setting, old, new, effect in changed:
+            unclear = others_say_too and (has_held or effect is not Effect.NONE)
+            yield _difference(pair, setting, old, new, Effect.UNKNOWN if unclear else effect)
         of_entry = Effect.UNKNOWN if others_say_too else Effect.NONE
         if not (stays or changed):
-            was_at, is_at = (setting and setting.source for setting in (pair.old, pair.new))
+            was_at, is_at = (entry and entry.source for entry in (pair.old, pair.new))
             yield _difference(pair, "entry", was_at, is_at, of_entry)
         yield from _of_entry(pair, of_entry)
 

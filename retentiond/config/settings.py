@@ -341,23 +341,14 @@ def sentence(policy: TopicPolicy) -> str:
     return "; ".join(part for part in parts if part) + "."
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A setting that differs between two policies, with both values as a file writes them. The
-    consumed retention is in the coarsest unit that gives whole numbers."""
-
-    setting: str
-    before: Any
-    after: Any
-    effect: Effect
-
-
-def changes(before: TopicPolicy, after: TopicPolicy) -> tuple[Change, ...]:
-    """How two policies of a topic differ. If one of them deletes nothing (it does not enable the
-    topic, or only as a trial), only what makes the other one delete has an effect."""
+def changes(before: TopicPolicy, after: TopicPolicy) -> tuple[tuple[str, Any, Any, Effect], ...]:
+    """How two policies of a topic differ: each setting, both values as a file writes them (a
+    retention in the coarsest unit that gives whole numbers), and the effect. If one of them deletes
+    nothing (it does not enable the topic, or only as a trial), only what makes the other one delete
+    has an effect."""
     deleting = before.deletes + after.deletes
     return tuple(
-        Change(
+        (
             *_in_words(setting, old, new),
             setting.effect(old, new)
             if deleting == 2 or (deleting and setting.attribute in ("enabled", "dry_run"))

@@ -11,7 +11,9 @@ order of that list. The view ``evidence`` shows one row for each deletion and gr
 
 from __future__ import annotations
 
+import math
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -133,6 +135,9 @@ it fails, and nothing is deleted.
 """
 
 
+STEPS_BETWEEN_CHECKS = 1000
+"""Steps of SQLite's virtual machine, which takes a million of them in some 10 ms."""
+
 _OLDEST = "SELECT planned_at_ms FROM cycles ORDER BY observed_ms LIMIT 1"
 """By the log's own time, as entries are removed: the host's clock may have been set."""
 
@@ -160,8 +165,11 @@ def open_for_writing(state_dir: Path) -> sqlite3.Connection:
 
 
 @contextmanager
-def opened_for_reading(state_dir: Path) -> Iterator[sqlite3.Connection]:
-    """Raises `StateError` if there is no audit log, or if it can't be read."""
+def opened_for_reading(
+    state_dir: Path, timeout_s: float = math.inf
+) -> Iterator[sqlite3.Connection]:
+    """Raises `StateError` if there is no audit log, if it can't be read, or once the time is
+    over."""
     path = state_dir / AUDIT_NAME
     if not path.exists():
         raise StateError(
@@ -172,6 +180,11 @@ def opened_for_reading(state_dir: Path) -> Iterator[sqlite3.Connection]:
         with closing(connect(path, read_only=True)) as connection:
             connection.row_factory = sqlite3.Row
             check_schema(connection, path)
+            if math.isfinite(timeout_s):
+                give_up_at = time.monotonic() + timeout_s
+                connection.set_progress_handler(
+                    lambda: int(time.monotonic() > give_up_at), STEPS_BETWEEN_CHECKS
+                )
             yield connection
     except sqlite3.Error as exc:
         raise unusable(path, exc) from exc
@@ -190,15 +203,10 @@ def log_bytes(state_dir: Path) -> int:
 def entry_bytes(state_dir: Path) -> int | None:
     """What the log's entries take, as ``audit.max_bytes`` counts it: without the free room in its
     file. None if there is no log, or it can't be read now."""
-    path = state_dir / AUDIT_NAME
-    if not path.exists():
-        return None
-    try:
-        with closing(connect(path, read_only=True)) as connection:
-            pages, free, page_bytes = page_counts(connection)
-    except sqlite3.Error:
-        return None
-    return (pages - free) * page_bytes
+    with suppress(StateError), opened_for_reading(state_dir) as connection:
+        pages, free, page_bytes = page_counts(connection)
+        return (pages - free) * page_bytes
+    return None
 
 
 def page_counts(connection: sqlite3.Connection) -> tuple[int, int, int]:
@@ -212,16 +220,10 @@ def page_counts(connection: sqlite3.Connection) -> tuple[int, int, int]:
 def oldest_entry_s(state_dir: Path) -> float | None:
     """When the oldest cycle in the log was planned, in epoch seconds; None if there is none, or
     none can be read now."""
-    path = state_dir / AUDIT_NAME
-    if not path.exists():
-        return None
-    try:
-        with closing(connect(path, read_only=True)) as connection:
-            check_schema(connection, path)
-            row = connection.execute(_OLDEST).fetchone()
-    except (StateError, sqlite3.Error):
-        return None
-    return None if row is None else row[0] / 1000
+    with suppress(StateError), opened_for_reading(state_dir) as connection:
+        for (planned_at_ms,) in connection.execute(_OLDEST):
+            return float(planned_at_ms / 1000)
+    return None
 
 
 def check_schema(connection: sqlite3.Connection, path: Path) -> None:

@@ -18,10 +18,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -41,8 +39,7 @@ from retentiond.model import (
     Verdict,
     result_of,
 )
-from retentiond.state.audit_file import AUDIT_NAME, AUDITED, check_schema, opened_for_reading
-from retentiond.state.state_dir import connect
+from retentiond.state.audit_file import AUDIT_NAME, AUDITED, opened_for_reading
 
 PAGE_ROWS = 1000
 
@@ -197,9 +194,6 @@ def cycle_record(
 
 READ_TIMEOUT_S = 0.25
 
-STEPS_BETWEEN_CHECKS = 1000
-"""Steps of SQLite's virtual machine, which takes a million of them in some 10 ms."""
-
 BY_DAY = f"""
 SELECT
     requested_at_ms / {DAY_MS} AS day,
@@ -228,10 +222,12 @@ def deleted_by_day(
     today = now_ms // DAY_MS
     since_ms, last_ms = (today + 1 - days) * DAY_MS, (today + 1) * DAY_MS - 1
     values = {"topic": topic, "since_ms": since_ms, "last_ms": last_ms}
+    if not (state_dir / AUDIT_NAME).exists():
+        return ()  # nothing was deleted yet
     try:
-        with _opened_briefly(state_dir / AUDIT_NAME, timeout_s) as connection:
-            rows = [] if connection is None else connection.execute(BY_DAY, values).fetchall()
-    except (StateError, sqlite3.Error):
+        with opened_for_reading(state_dir, timeout_s) as connection:
+            rows = connection.execute(BY_DAY, values).fetchall()
+    except StateError:
         return None
     return tuple(DeletedInDay(day * DAY_MS, *figures) for day, *figures in rows)
 
@@ -263,31 +259,15 @@ def last_requests(
     read within ``timeout_s``."""
     values = {"topic": topic, "partition": partition}
     try:
-        with _opened_briefly(state_dir / AUDIT_NAME, timeout_s) as connection:
-            rows = [] if connection is None else connection.execute(LATEST, values).fetchall()
-    except (StateError, sqlite3.Error):
+        with opened_for_reading(state_dir, timeout_s) as connection:
+            rows = connection.execute(LATEST, values).fetchall()
+    except StateError:
         return None
     alike = [*takewhile(lambda row: row[0] == rows[0][0], rows)]
     outcome = Outcome(alike[0][0]) if alike else Outcome.DELETED
     if outcome not in (Outcome.FAILED, Outcome.UNKNOWN):
         return None
     return LastRequests(outcome, len(alike), alike[-1][1], alike[0][2])
-
-
-@contextmanager
-def _opened_briefly(path: Path, timeout_s: float) -> Iterator[sqlite3.Connection | None]:
-    """A connection whose queries raise `sqlite3.OperationalError` (interrupted) once the time is
-    over. None if there is no log, because nothing was deleted yet."""
-    if not path.exists():
-        yield None
-        return
-    give_up_at = time.monotonic() + timeout_s
-    with closing(connect(path, read_only=True)) as connection:
-        check_schema(connection, path)
-        connection.set_progress_handler(
-            lambda: int(time.monotonic() > give_up_at), STEPS_BETWEEN_CHECKS
-        )
-        yield connection
 
 
 def differences(deletion: DeletionRecord) -> tuple[str, ...]:

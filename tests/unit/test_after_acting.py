@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from retentiond import cycle
-from retentiond.after_acting import Concluded, conclude
+from retentiond.after_acting import conclude
 from retentiond.cycle import CycleContext, plan_cycle, run_cycle
 from retentiond.disks.broker_disks import BrokerDisks
 from retentiond.disks.stuck import Stuck
@@ -200,7 +200,7 @@ def test_a_cycle_that_is_to_end_does_not_look_for_what_is_stuck(
     monkeypatch.setattr(run.disks, "stuck", asks)
     assert run.cycle(0).disk.problems != ()
 
-    def conclude_and_stop(*found: Any) -> Concluded:
+    def conclude_and_stop(*found: Any) -> Any:
         run.stop.set()
         return conclude(*found)
 

@@ -178,7 +178,7 @@ class TriedPolicy:
                 self.policy_for(topic),
             )
         )
-        return any(change.effect is not Effect.NONE for change in changes(before, after))
+        return any(effect is not Effect.NONE for *_, effect in changes(before, after))
 
     def differs_in(self, entry: PolicyEntry, in_force: Config) -> bool:
         """The same of an entry whose topics are not known."""

@@ -154,10 +154,8 @@ def read_targets(
     if file is not None:
         if topics or by_time:
             raise UsageError("--offset-json-file names every offset: leave the other bounds out")
-        read = read_offsets_file(file)
-        return Targets(
-            read.items, warnings=tuple(f"{file}: {warning}" for warning in read.warnings)
-        )
+        items, unknown = read_offsets_file(file)
+        return Targets(items, warnings=tuple(f"{file}: {warning}" for warning in unknown))
     if len(by_time) > 1:
         raise UsageError("choose --older-than or --to-datetime")
     if by_time and not topics:

@@ -6,9 +6,9 @@ A preview works without the disks: if they can't be read, the bytes stay unknown
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from retentiond.disks.log_dirs import NOTHING_READ, DiskReading, disk_reading
+from retentiond.disks.log_dirs import Folders, disk_reading
 from retentiond.disks.predictions import DeletedRange, SegmentRules, freed_bytes
 from retentiond.errors import RetentiondError
 from retentiond.kafka.interface import Kafka, OffsetBound, TopicConfig
@@ -16,41 +16,39 @@ from retentiond.model import Failure, TopicPartition
 from retentiond.tools.delete_records.partitions import Item
 
 
-@dataclass(frozen=True, slots=True)
-class _DiskInputs:
-    """What a prediction needs. ``local_starts``: the first local offsets of tiered partitions."""
-
-    disks: DiskReading = NOTHING_READ
-    configs: Mapping[str, TopicConfig | Failure] = field(default_factory=dict)
-    local_starts: Mapping[TopicPartition, int | Failure] = field(default_factory=dict)
-
-
 def with_bytes(kafka: Kafka, items: Sequence[Item]) -> list[Item]:
     """The previewed items; pending ones with the bytes that they free, if these are known."""
-    inputs = _read_inputs(kafka, [item for item in items if item.is_pending])
-    return [_predicted(item, inputs) if item.is_pending else item for item in items]
-
-
-def _read_inputs(kafka: Kafka, pending: Sequence[Item]) -> _DiskInputs:
+    pending = [item for item in items if item.is_pending]
     if not pending:
-        return _DiskInputs()
+        return list(items)
     try:
         disks = disk_reading(kafka.log_dirs(), [item.at for item in pending])
         configs = kafka.topic_configs({item.topic for item in pending})
         tiered = [item.at for item in pending if _is_tiered(configs.get(item.topic))]
-        return _DiskInputs(disks, configs, kafka.offsets(tiered, OffsetBound.LOCAL_START))
+        local_starts = kafka.offsets(tiered, OffsetBound.LOCAL_START)
     except RetentiondError:
-        return _DiskInputs()
+        return list(items)
+    return [
+        _predicted(item, disks.replicas(item.at), configs.get(item.topic), local_starts)
+        if item.is_pending
+        else item
+        for item in items
+    ]
 
 
 def _is_tiered(config: TopicConfig | Failure | None) -> bool:
     return isinstance(config, TopicConfig) and config.remote_storage
 
 
-def _predicted(item: Item, inputs: _DiskInputs) -> Item:
-    replicas, config = inputs.disks.replicas(item.at), inputs.configs.get(item.topic)
+def _predicted(
+    item: Item,
+    replicas: Folders | None,
+    config: TopicConfig | Failure | None,
+    local_starts: Mapping[TopicPartition, int | Failure],
+) -> Item:
+    """``local_starts``: the first local offsets of tiered partitions."""
     start, end, cutoff = item.log_start_offset, item.high_watermark, item.cutoff
-    local_start = inputs.local_starts.get(item.at) if _is_tiered(config) else start
+    local_start = local_starts.get(item.at) if _is_tiered(config) else start
     if replicas is None or not isinstance(config, TopicConfig) or config.segment_bytes is None:
         return item
     if start is None or end is None or cutoff is None or not isinstance(local_start, int):

@@ -10,27 +10,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import PydanticCustomError
 
+from retentiond.config.document import dotted
 from retentiond.errors import OUT_OF_BOUNDS, ConfigError
 from retentiond.kafka.interface import INTERNAL_TOPICS, KAFKAS_HIGH_WATERMARK, OffsetBound
 from retentiond.model import LARGEST_PARTITION, TopicPartition
 from retentiond.tools.delete_records.partitions import Item
 
 LARGEST_OFFSET = 2**63 - 1
-
-
-@dataclass(frozen=True, slots=True)
-class OffsetsFile:
-    """A file's partitions in its order, and a warning about each unknown field."""
-
-    items: tuple[Item, ...]
-    warnings: tuple[str, ...]
 
 
 def _refused(message: str) -> PydanticCustomError:
@@ -82,8 +74,9 @@ class _Document(BaseModel):
     partitions: Annotated[list[_Entry], AfterValidator(_each_once)]
 
 
-def read_offsets_file(path: Path) -> OffsetsFile:
-    """Raises `ConfigError` naming the file, the entry and the field."""
+def read_offsets_file(path: Path) -> tuple[tuple[Item, ...], tuple[str, ...]]:
+    """The file's partitions in its order, and a warning about each unknown field. Raises
+    `ConfigError` naming the file, the entry and the field."""
     try:
         text = path.read_text(encoding="utf-8")
         value = json.loads(text, object_pairs_hook=_object, parse_constant=_refuse_constant)
@@ -91,7 +84,7 @@ def read_offsets_file(path: Path) -> OffsetsFile:
     except ValidationError as error:
         first = error.errors()[0]
         said = _SENTENCES.get(first["type"], first["msg"]).format(**first.get("ctx", {}))
-        raise ConfigError(said, path=_dotted(first["loc"]), file=str(path)) from error
+        raise ConfigError(said, path=dotted(first["loc"]) or None, file=str(path)) from error
     except UnicodeDecodeError as error:
         raise ConfigError("expected JSON in UTF-8", file=str(path)) from error
     except RecursionError as error:
@@ -101,7 +94,7 @@ def read_offsets_file(path: Path) -> OffsetsFile:
     except OSError as error:
         raise ConfigError(f"can't be read ({error.strerror})", file=str(path)) from error
     items = tuple(entry.item for entry in document.partitions)
-    return OffsetsFile(items, tuple(_unknown_fields(document)))
+    return items, tuple(_unknown_fields(document))
 
 
 def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
@@ -122,13 +115,4 @@ def _unknown_fields(document: _Document) -> Iterator[str]:
     for at, entry in enumerate(document.partitions):
         unknown += [("partitions", at, key) for key in entry.model_extra or {}]
     for keys in unknown:
-        yield f"{_dotted(keys)}: this field is unknown and changes nothing"
-
-
-def _dotted(keys: Sequence[str | int]) -> str:
-    """``partitions[2].offset``"""
-    words = (
-        f"[{key}]" if isinstance(key, int) else f".{key if key.isidentifier() else json.dumps(key)}"
-        for key in keys
-    )
-    return "".join(words).removeprefix(".")
+        yield f"{dotted(keys)}: this field is unknown and changes nothing"

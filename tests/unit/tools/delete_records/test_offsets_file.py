@@ -10,12 +10,13 @@ import pytest
 
 from retentiond.errors import ConfigError
 from retentiond.kafka.interface import OffsetBound
-from retentiond.tools.delete_records.offsets_file import OffsetsFile, read_offsets_file
+from retentiond.tools.delete_records.offsets_file import read_offsets_file
+from retentiond.tools.delete_records.partitions import Item
 
 GOOD = {"topic": "orders", "partition": 0, "offset": 42}
 
 
-def read(tmp_path: Path, text: str | bytes) -> OffsetsFile:
+def read(tmp_path: Path, text: str | bytes) -> tuple[tuple[Item, ...], tuple[str, ...]]:
     file = tmp_path / "offsets.json"
     file.write_bytes(text if isinstance(text, bytes) else text.encode())
     return read_offsets_file(file)
@@ -34,37 +35,37 @@ def without(field: str) -> dict[str, Any]:
 
 
 def test_the_entries_come_in_the_files_order(tmp_path: Path) -> None:
-    read_file = read(tmp_path, of(entry(partition=3), entry(), entry(topic="b", offset=0)))
-    assert [(each.topic, each.partition, each.target) for each in read_file.items] == [
+    items, warnings = read(tmp_path, of(entry(partition=3), entry(), entry(topic="b", offset=0)))
+    assert [(item.topic, item.partition, item.target) for item in items] == [
         ("orders", 3, 42),
         ("orders", 0, 42),
         ("b", 0, 0),
     ]
-    assert read_file.warnings == ()
+    assert warnings == ()
 
 
 def test_minus_one_is_the_high_watermark(tmp_path: Path) -> None:
-    (item,) = read(tmp_path, of(entry(offset=-1))).items
+    ((item,), _) = read(tmp_path, of(entry(offset=-1)))
     assert item.target is OffsetBound.HIGH_WATERMARK
 
 
 def test_the_largest_partition_and_offset_are_read(tmp_path: Path) -> None:
-    (item,) = read(tmp_path, of(entry(partition=2**31 - 1, offset=2**63 - 1))).items
+    ((item,), _) = read(tmp_path, of(entry(partition=2**31 - 1, offset=2**63 - 1)))
     assert (item.partition, item.target) == (2**31 - 1, 2**63 - 1)
 
 
 def test_without_a_version_it_is_version_1(tmp_path: Path) -> None:
-    assert len(read(tmp_path, json.dumps({"partitions": [GOOD]})).items) == 1
+    assert len(read(tmp_path, json.dumps({"partitions": [GOOD]}))[0]) == 1
 
 
 def test_no_partitions_are_none(tmp_path: Path) -> None:
-    assert read(tmp_path, of()).items == ()
+    assert read(tmp_path, of()) == ((), ())
 
 
 def test_unknown_fields_are_a_warning_each(tmp_path: Path) -> None:
-    read_file = read(tmp_path, of(GOOD, entry(partition=1, note=1), comment="x"))
-    assert len(read_file.items) == 2
-    assert read_file.warnings == (
+    items, warnings = read(tmp_path, of(GOOD, entry(partition=1, note=1), comment="x"))
+    assert len(items) == 2
+    assert warnings == (
         "comment: this field is unknown and changes nothing",
         "partitions[1].note: this field is unknown and changes nothing",
     )
@@ -140,7 +141,7 @@ def test_what_is_wrong_refuses_the_file_and_is_named(
 
 
 def test_a_key_with_a_terminals_control_sequence_is_not_printed_as_it_is(tmp_path: Path) -> None:
-    (warning,) = read(tmp_path, of(entry(**{"\x1b[2J": 1}))).warnings
+    _, (warning,) = read(tmp_path, of(entry(**{"\x1b[2J": 1})))
     assert "\x1b" not in warning
 
 
