@@ -7,9 +7,9 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from retentiond.errors import ConfigError, KafkaUnavailable
-from retentiond.kafka.broker_errors import BrokerError
+from retentiond.kafka.broker_errors import BY_CODE
 from retentiond.kafka.confluent import admin
-from retentiond.kafka.interface import NO_SUCH_TOPIC, RequestResult
+from retentiond.kafka.interface import RequestResult
 from retentiond.kafka.network_client import failure_of_code, failure_of_exception
 from retentiond.kafka.remedies import SettingNames, no_answer_from
 from retentiond.kafka.settings.properties import translate
@@ -20,13 +20,6 @@ CODES = sorted(
     for name in dir(KafkaError)
     if name.isupper() and isinstance(value := getattr(KafkaError, name), int)
 )
-
-REFUSED, MOVED = (
-    sorted(error.code for error in BrokerError if error.deletion is result)
-    for result in (RequestResult.REFUSED, RequestResult.MOVED)
-)
-
-PROVEN_HARMLESS = {*REFUSED, *MOVED}
 
 
 def confluent(code: int) -> KafkaException:
@@ -44,28 +37,10 @@ def test_every_error_of_librdkafka_becomes_a_failure_with_its_name(code: int) ->
     assert failure.message
 
 
-def test_both_clients_name_a_missing_topic_alike() -> None:
-    assert failure_of_code(3).code == admin.failure_of_error(confluent(3)).code == NO_SUCH_TOPIC
-
-
-@pytest.mark.parametrize("code", [code for code in CODES if code not in PROVEN_HARMLESS])
-def test_a_failed_deletion_that_is_not_known_to_be_a_refusal_proves_nothing(code: int) -> None:
-    assert admin.failure_of_deletion(confluent(code)).result is RequestResult.UNKNOWN
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        KafkaError.REQUEST_TIMED_OUT,
-        KafkaError._TIMED_OUT,
-        KafkaError._TRANSPORT,
-        KafkaError.UNKNOWN,
-        KafkaError.NOT_ENOUGH_REPLICAS,
-        KafkaError.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-    ],
-)
-def test_a_deletion_that_may_have_been_applied_is_no_refusal(code: int) -> None:
-    assert code not in PROVEN_HARMLESS
+@pytest.mark.parametrize("code", CODES)
+def test_a_failed_deletion_proves_what_the_entry_of_its_error_says(code: int) -> None:
+    """What these say: test_kafka_broker_errors.py."""
+    assert admin.failure_of_deletion(confluent(code)).result is BY_CODE[code].deletion
 
 
 def test_a_deletion_that_the_client_gave_up_on_proves_nothing() -> None:
@@ -74,28 +49,11 @@ def test_a_deletion_that_the_client_gave_up_on_proves_nothing() -> None:
     assert answer.failure == Failure("_TIMED_OUT", "the client did not answer in time")
 
 
-@pytest.mark.parametrize("code", REFUSED)
-def test_a_refused_deletion_moved_nothing(code: int) -> None:
-    assert admin.failure_of_deletion(confluent(code)).result is RequestResult.REFUSED
-
-
-@pytest.mark.parametrize("code", MOVED)
-def test_a_moved_leader_is_worth_a_second_request(code: int) -> None:
-    assert admin.failure_of_deletion(confluent(code)).result is RequestResult.MOVED
-
-
 @pytest.mark.parametrize("error", kp_errors.kafka_errors.values(), ids=lambda error: error.__name__)
 def test_every_protocol_error_of_kafka_python_becomes_a_failure(error: type[Exception]) -> None:
     failure = failure_of_exception(error())
     assert failure.code
     assert "\n" not in str(failure)
-
-
-@pytest.mark.parametrize(
-    "code", sorted(code for code in kp_errors.kafka_errors if code is not None)
-)
-def test_every_error_code_of_the_protocol_becomes_a_failure(code: int) -> None:
-    assert failure_of_code(code).code
 
 
 def test_an_error_code_that_nobody_knows_is_a_failure_with_its_number() -> None:
