@@ -158,44 +158,37 @@ class ConfigFiles:
 
     def changed_in(self, later: ConfigFiles) -> frozenset[str]:
         """The paths whose content, or the name that they lead to, differs in the later look."""
-        return frozenset(
-            (
-                *self._other_names(later),
-                *(
-                    str(path)
-                    for path, place in self._places.items()
-                    if os.path.basename(later._places[path].real_path)
-                    != os.path.basename(place.real_path)
-                ),
-                *(
-                    str(path)
-                    for (path, most_bytes), content in self._contents.items()
-                    if later._contents[path, most_bytes].held != content.held
-                ),
-            )
+        return self._differing(
+            later,
+            lambda place: os.path.basename(place.real_path),
+            lambda content: content.held,
         )
 
     def written_until(self, later: ConfigFiles) -> frozenset[str]:
         """The paths that were written, came, went or led elsewhere until the later look, though
         they may hold the same again. Those that don't count are left out."""
-        return (
-            frozenset(
-                (
-                    *self._other_names(later),
-                    *(
-                        str(path)
-                        for path, place in self._places.items()
-                        if later._places[path] != place
-                    ),
-                    *(
-                        str(path)
-                        for (path, most_bytes), content in self._contents.items()
-                        if later._contents[path, most_bytes] != content or content.stamp is None
-                    ),
-                )
-            )
-            - self._unsettled
-        )
+        unfinished = {str(path) for (path, _), read in self._contents.items() if read.stamp is None}
+        differing = self._differing(later, lambda place: place, lambda content: content)
+        return (differing | unfinished) - self._unsettled
+
+    def _differing(
+        self,
+        later: ConfigFiles,
+        of_place: Callable[[Place], object],
+        of_content: Callable[[Content], object],
+    ) -> frozenset[str]:
+        """``of_place`` and ``of_content`` tell what of them counts."""
+        paths = [
+            path
+            for path, place in self._places.items()
+            if of_place(later._places[path]) != of_place(place)
+        ]
+        paths += [
+            path
+            for (path, most_bytes), content in self._contents.items()
+            if of_content(later._contents[path, most_bytes]) != of_content(content)
+        ]
+        return frozenset((*self._other_names(later), *map(str, paths)))
 
     def _other_names(self, later: ConfigFiles) -> Iterator[str]:
         for (pattern, base_dir), names in self._names.items():

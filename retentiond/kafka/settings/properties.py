@@ -75,6 +75,18 @@ def _checks_hostname(value: str) -> bool:
     return value == "https"
 
 
+def _in_flight(value: str) -> int:
+    if not value.isdecimal() or not 1 <= int(value) <= 1000:
+        raise ValueError("a whole number from 1 to 1000")
+    return int(value)
+
+
+def _address_family(value: str) -> socket.AddressFamily:
+    if value not in ADDRESS_FAMILIES:
+        raise ValueError(f"one of {', '.join(ADDRESS_FAMILIES)}")
+    return ADDRESS_FAMILIES[value]
+
+
 @dataclass(frozen=True, slots=True)
 class Property:
     """How a property of the file is called in kafka-python, and how its value is read."""
@@ -131,6 +143,15 @@ MAX_IN_FLIGHT = "max_in_flight"
 
 USUAL_IN_FLIGHT = 8
 
+READ: dict[str, Callable[[str], Any]] = {
+    **{name: told.convert for name, told in PROPERTIES.items()},
+    MAX_IN_FLIGHT: _in_flight,
+    ADDRESS_FAMILY: _address_family,
+}
+"""How values are read that are not taken as they are."""
+
+NAMES = (*PROPERTIES, MAX_IN_FLIGHT, ADDRESS_FAMILY, *TOKEN_PROPERTIES, *CONFLUENT_ONLY)
+
 CLIENT_ID = "retentiond"
 """How both clients call themselves, in the brokers' logs and for quotas, unless ``client.id`` says
 otherwise."""
@@ -152,24 +173,15 @@ class ClientSettings:
 
 def translate(properties: Mapping[str, str]) -> ClientSettings:
     """The ``kafka:`` section for both clients. Raises `ConfigError` naming the property."""
-    confluent: dict[str, Any] = {}
-    kafka_python: dict[str, Any] = {}
-    max_in_flight = USUAL_IN_FLIGHT
-    address_family = socket.AF_UNSPEC
-    for name, value in properties.items():
-        if name == MAX_IN_FLIGHT:
-            max_in_flight = _in_flight(value)
-            confluent["max.in.flight.requests.per.connection"] = max_in_flight
-        elif name == ADDRESS_FAMILY:
-            address_family = _address_family(value)
-            confluent[name] = value
-        elif name in CONFLUENT_ONLY:
-            confluent[name] = value
-        elif name in PROPERTIES:
-            confluent[name] = value
-            kafka_python[PROPERTIES[name].kafka_python] = _convert(name, value)
-        elif name not in TOKEN_PROPERTIES:
-            raise ConfigError(_unknown(name), path=f"kafka.{name}")
+    values = {name: _read(name, value) for name, value in properties.items()}
+    confluent: dict[str, Any] = {
+        name: value for name, value in properties.items() if name in LIBRDKAFKAS
+    }
+    if MAX_IN_FLIGHT in values:
+        confluent["max.in.flight.requests.per.connection"] = values[MAX_IN_FLIGHT]
+    kafka_python = {
+        PROPERTIES[name].kafka_python: value for name, value in values.items() if name in PROPERTIES
+    }
     logins.refuse_contradictions(properties)
     if (logins.mechanism_of(properties) or "").startswith(SCRAM):
         name = PROPERTIES["sasl.username"].kafka_python
@@ -186,8 +198,8 @@ def translate(properties: Mapping[str, str]) -> ClientSettings:
         bootstrap_servers=properties["bootstrap.servers"],
         request_timeout_s=kafka_python.get("request_timeout_ms", 30_000) / 1000,
         words=logins.words_for(tokens),
-        max_in_flight=max_in_flight,
-        address_family=address_family,
+        max_in_flight=values.get(MAX_IN_FLIGHT, USUAL_IN_FLIGHT),
+        address_family=values.get(ADDRESS_FAMILY, socket.AF_UNSPEC),
     )
 
 
@@ -195,47 +207,28 @@ def refuse_wrong(properties: Mapping[str, str | None]) -> None:
     """Refuses a property that `translate` takes with no value, or not with this one. None: the
     value is not known. Raises `ConfigError` naming the property."""
     for name, value in properties.items():
-        if name not in _names():
-            raise ConfigError(_unknown(name), path=f"kafka.{name}")
-        if value is not None and name in PROPERTIES:
-            _convert(name, value)
-        elif value is not None and name == MAX_IN_FLIGHT:
-            _in_flight(value)
-        elif value is not None and name == ADDRESS_FAMILY:
-            _address_family(value)
+        _read(name, value)
 
 
-def _in_flight(value: str) -> int:
-    if not value.isdecimal() or not 1 <= int(value) <= 1000:
-        raise ConfigError("expected a whole number from 1 to 1000", path=f"kafka.{MAX_IN_FLIGHT}")
-    return int(value)
-
-
-def _address_family(value: str) -> socket.AddressFamily:
-    try:
-        return ADDRESS_FAMILIES[value]
-    except KeyError:
-        expected = f"expected one of {', '.join(ADDRESS_FAMILIES)}"
-        raise ConfigError(expected, path=f"kafka.{ADDRESS_FAMILY}") from None
-
-
-def _convert(name: str, value: str) -> object:
+def _read(name: str, value: str | None) -> Any:
+    """The property's value for kafka-python, or for retentiond; of any other the text."""
+    if name not in NAMES:
+        raise ConfigError(_unknown(name), path=f"kafka.{name}")
+    if value is None or name not in READ:
+        return value
     if name in MECHANISM_NAMES and value.upper() == KERBEROS:
         raise ConfigError(NO_KERBEROS, path=f"kafka.{name}")
+    convert = READ[name]
     try:
-        return PROPERTIES[name].convert(value)
+        return convert(value)
     except ValueError as error:
-        expected = "a whole number" if PROPERTIES[name].convert is int else str(error)
+        expected = "a whole number" if convert is int else str(error)
         # From nothing: Python's own error shows the value, and so would a traceback.
         raise ConfigError(f"expected {expected}", path=f"kafka.{name}") from None
 
 
-def _names() -> tuple[str, ...]:
-    return (*PROPERTIES, MAX_IN_FLIGHT, ADDRESS_FAMILY, *TOKEN_PROPERTIES, *CONFLUENT_ONLY)
-
-
 def _unknown(name: str) -> str:
-    near = difflib.get_close_matches(name, _names(), n=1)
+    near = difflib.get_close_matches(name, NAMES, n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
     if name.startswith("sasl.kerberos."):
         hint = f"; {NO_KERBEROS}"
