@@ -12,23 +12,8 @@ from pathlib import Path
 
 from retentiond.errors import ConfigError
 from retentiond.kafka.remedies import SettingNames
-from retentiond.kafka.settings import java_properties, tls
+from retentiond.kafka.settings import java_properties, logins, tls
 from retentiond.kafka.settings.java_properties import parse_login
-from retentiond.kafka.settings.logins import (
-    CLIENT_ID,
-    CLIENT_SECRET,
-    ENDPOINT_CA,
-    EXTENSIONS,
-    KERBEROS,
-    NO_KERBEROS,
-    PASSWORD_MECHANISMS,
-    PROFILE,
-    ROLE,
-    SASL_MECHANISMS,
-    SCOPE,
-    TOKEN_URL,
-    URL_ENCODE,
-)
 from retentiond.kafka.settings.properties import (
     SECURITY_PROTOCOLS,
     ClientSettings,
@@ -59,23 +44,23 @@ TIMEOUT_PROPERTIES = ("request.timeout.ms", "default.api.timeout.ms")
 SECURITY_PROPERTIES = ("security.protocol", "sasl.mechanism", "sasl.jaas.config")
 
 TOKEN_PROPERTY_NAMES = {
-    TOKEN_URL: TOKEN_URL,
-    "sasl.oauthbearer.client.credentials.client.id": CLIENT_ID,
-    "sasl.oauthbearer.client.credentials.client.secret": CLIENT_SECRET,
-    SCOPE: SCOPE,
-    URL_ENCODE: URL_ENCODE,
+    logins.TOKEN_URL: logins.TOKEN_URL,
+    "sasl.oauthbearer.client.credentials.client.id": logins.CLIENT_ID,
+    "sasl.oauthbearer.client.credentials.client.secret": logins.CLIENT_SECRET,
+    logins.SCOPE: logins.SCOPE,
+    logins.URL_ENCODE: logins.URL_ENCODE,
 }
 """Kafka's properties for OAUTHBEARER, and those of the ``kafka:`` section."""
 
 ENDPOINT_TRUST = "ssl.truststore.location"
 
 TOKEN_OPTIONS = {
-    "clientId": CLIENT_ID,
-    "clientSecret": CLIENT_SECRET,
-    "scope": SCOPE,
-    ENDPOINT_TRUST: ENDPOINT_CA,
-    "awsProfileName": PROFILE,
-    "awsRoleArn": ROLE,
+    "clientId": logins.CLIENT_ID,
+    "clientSecret": logins.CLIENT_SECRET,
+    "scope": logins.SCOPE,
+    ENDPOINT_TRUST: logins.ENDPOINT_CA,
+    "awsProfileName": logins.PROFILE,
+    "awsRoleArn": logins.ROLE,
 }
 """The same for options of the login modules."""
 
@@ -166,10 +151,10 @@ def _login(properties: Mapping[str, str]) -> dict[str, str]:
         raise ConfigError(f"expected one of {', '.join(SECURITY_PROTOCOLS)}", path=protocol)
     if not spoken.startswith("SASL_"):
         return {protocol: spoken}
-    named = properties.get(mechanism, KERBEROS).upper()  # Kafka's default
-    if named not in SASL_MECHANISMS:
-        kerberos = f"; {NO_KERBEROS}" if named == KERBEROS else ""
-        expected = ", ".join(SASL_MECHANISMS)
+    named = properties.get(mechanism, logins.KERBEROS).upper()  # Kafka's default
+    if named not in logins.SASL_MECHANISMS:
+        kerberos = f"; {logins.NO_KERBEROS}" if named == logins.KERBEROS else ""
+        expected = ", ".join(logins.SASL_MECHANISMS)
         raise ConfigError(f"expected one of {expected}, not {named}{kerberos}", path=mechanism)
     if jaas not in properties:
         raise ConfigError(f"{named} needs it", path=jaas)
@@ -179,7 +164,7 @@ def _login(properties: Mapping[str, str]) -> dict[str, str]:
         raise ConfigError(str(error), path=jaas) from error
     if named not in mechanisms:
         raise ConfigError(f"its login module is none for {named}", path=jaas)
-    if named in PASSWORD_MECHANISMS:
+    if named in logins.PASSWORD_MECHANISMS:
         secrets = {f"sasl.{name}": value for name, value in options.items()}
     else:
         secrets = _token_login(properties, options)
@@ -208,5 +193,5 @@ def _token_login(properties: Mapping[str, str], options: Mapping[str, str]) -> d
             if name in TOKEN_PROPERTY_NAMES
         },
         **{TOKEN_OPTIONS[name]: value for name, value in options.items() if name in TOKEN_OPTIONS},
-        **({EXTENSIONS: ",".join(extensions)} if extensions else {}),
+        **({logins.EXTENSIONS: ",".join(extensions)} if extensions else {}),
     }

@@ -24,20 +24,7 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from retentiond.clock import seconds_since_boot
 from retentiond.exchange import NoAnswer, exchange, trusting
-from retentiond.kafka.settings.logins import (
-    AUDIENCE,
-    CLIENT_ID,
-    CLIENT_SECRET,
-    ENDPOINT_CA,
-    FILE_SCHEME,
-    PROFILE,
-    REGION,
-    ROLE,
-    SCOPE,
-    TOKEN_URL,
-    URL_ENCODE,
-    extensions_of,
-)
+from retentiond.kafka.settings import logins
 
 MOST_SECONDS = 10.0
 """How long a whole exchange may take: kafka-python asks for a token on its only I/O thread."""
@@ -80,7 +67,7 @@ class TokenSource(AbstractTokenProvider):  # type: ignore[misc]  # untyped base
         """``settings``: `token_settings`."""
         super().__init__()
         self._fetch = _source(settings)
-        self._extensions = extensions_of(settings)
+        self._extensions = logins.extensions_of(settings)
         self._token = ""
         self._expires_at = 0.0
         self._renew_at = 0.0
@@ -113,10 +100,12 @@ class TokenSource(AbstractTokenProvider):  # type: ignore[misc]  # untyped base
 
 
 def _source(settings: Mapping[str, str]) -> Callable[[], Token]:
-    if REGION in settings:
+    if logins.REGION in settings:
         return lambda: _lasting(*_signed(settings))
-    if settings[TOKEN_URL].startswith(FILE_SCHEME):
-        path = urllib.request.url2pathname(settings[TOKEN_URL].removeprefix(FILE_SCHEME))
+    if settings[logins.TOKEN_URL].startswith(logins.FILE_SCHEME):
+        path = urllib.request.url2pathname(
+            settings[logins.TOKEN_URL].removeprefix(logins.FILE_SCHEME)
+        )
         return lambda: _read(Path(path))
     return lambda: _ask(settings)
 
@@ -150,21 +139,21 @@ def _expiry_of(token: str) -> float:
 
 def _ask(settings: Mapping[str, str]) -> Token:
     form = {"grant_type": "client_credentials"}
-    for field, name in (("scope", SCOPE), ("audience", AUDIENCE)):
+    for field, name in (("scope", logins.SCOPE), ("audience", logins.AUDIENCE)):
         if value := settings.get(name):
             form[field] = value
     request = urllib.request.Request(
-        settings[TOKEN_URL],
+        settings[logins.TOKEN_URL],
         data=urllib.parse.urlencode(form).encode(),
         headers={"Accept": "application/json"},
     )
     # urllib would carry a plain header on to whatever host a redirection names.
     request.add_unredirected_header("Authorization", f"Basic {_credentials(settings)}")
     try:
-        context = trusting(settings.get(ENDPOINT_CA))
+        context = trusting(settings.get(logins.ENDPOINT_CA))
     except OSError as error:
-        raise OSError(f"{ENDPOINT_CA} can't be read: {error.strerror or error}") from None
-    secrets = (settings[CLIENT_SECRET], _credentials(settings))
+        raise OSError(f"{logins.ENDPOINT_CA} can't be read: {error.strerror or error}") from None
+    secrets = (settings[logins.CLIENT_SECRET], _credentials(settings))
     try:
         body, _ = exchange(
             request, most_bytes=MOST_BYTES, most_seconds=MOST_SECONDS, context=context
@@ -213,8 +202,8 @@ def _clean(text: str, secrets: tuple[str, ...]) -> str:
 
 def _credentials(settings: Mapping[str, str]) -> str:
     """RFC 6749, 2.3.1. A blank as %20 is understood as a form's and as an address's."""
-    parts = [settings[CLIENT_ID], settings[CLIENT_SECRET]]
-    if settings.get(URL_ENCODE, "true") == "true":
+    parts = [settings[logins.CLIENT_ID], settings[logins.CLIENT_SECRET]]
+    if settings.get(logins.URL_ENCODE, "true") == "true":
         parts = [urllib.parse.quote(part, safe="") for part in parts]
     return base64.b64encode(":".join(parts).encode()).decode()
 
@@ -223,12 +212,14 @@ def _signed(settings: Mapping[str, str]) -> tuple[str, float]:
     """A token, and for how many seconds it is taken. Raises OSError saying why there is none."""
     from aws_msk_iam_sasl_signer import MSKAuthTokenProvider as signer  # noqa: N813, PLC0415
 
-    region = settings[REGION]
+    region = settings[logins.REGION]
     try:
-        if ROLE in settings:
-            signed = signer.generate_auth_token_from_role_arn(region, settings[ROLE], AWS_SESSION)
-        elif PROFILE in settings:
-            signed = signer.generate_auth_token_from_profile(region, settings[PROFILE])
+        if logins.ROLE in settings:
+            signed = signer.generate_auth_token_from_role_arn(
+                region, settings[logins.ROLE], AWS_SESSION
+            )
+        elif logins.PROFILE in settings:
+            signed = signer.generate_auth_token_from_profile(region, settings[logins.PROFILE])
         else:
             signed = signer.generate_auth_token(region)
     except AttributeError:  # it looks into credentials that it has not found

@@ -18,14 +18,6 @@ from retentiond.errors import ConfigError
 from retentiond.formatting import HOST_RULE, is_host
 from retentiond.kafka.remedies import SettingNames
 from retentiond.kafka.settings import logins
-from retentiond.kafka.settings.logins import (
-    AWS_MECHANISM,
-    KERBEROS,
-    NO_KERBEROS,
-    SASL_MECHANISMS,
-    TOKEN_MECHANISM,
-    TOKEN_PROPERTIES,
-)
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 DNS_LOOKUPS = ("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")
@@ -37,8 +29,8 @@ LAST_PORT = 65_535
 
 def _mechanism(value: str) -> str:
     """Its name to both clients."""
-    name = _one_of(*SASL_MECHANISMS)(value)
-    return TOKEN_MECHANISM if name == AWS_MECHANISM else name
+    name = _one_of(*logins.SASL_MECHANISMS)(value)
+    return logins.TOKEN_MECHANISM if name == logins.AWS_MECHANISM else name
 
 
 def _one_of(*allowed: str) -> Callable[[str], str]:
@@ -150,7 +142,7 @@ READ: dict[str, Callable[[str], Any]] = {
 }
 """How values are read that are not taken as they are."""
 
-NAMES = (*PROPERTIES, MAX_IN_FLIGHT, ADDRESS_FAMILY, *TOKEN_PROPERTIES, *CONFLUENT_ONLY)
+NAMES = (*PROPERTIES, MAX_IN_FLIGHT, ADDRESS_FAMILY, *logins.TOKEN_PROPERTIES, *CONFLUENT_ONLY)
 
 CLIENT_ID = "retentiond"
 """How both clients call themselves, in the brokers' logs and for quotas, unless ``client.id`` says
@@ -188,9 +180,9 @@ def translate(properties: Mapping[str, str]) -> ClientSettings:
         # As SCRAM sends it (RFC 5802, 5.1). librdkafka encodes it, kafka-python doesn't.
         kafka_python[name] = kafka_python[name].replace("=", "=3D").replace(",", "=2C")
     tokens = logins.token_settings(properties)
-    if logins.mechanism_of(properties) == AWS_MECHANISM:
+    if logins.mechanism_of(properties) == logins.AWS_MECHANISM:
         logins.require_signer()
-        confluent |= dict.fromkeys(MECHANISM_NAMES & confluent.keys(), TOKEN_MECHANISM)
+        confluent |= dict.fromkeys(MECHANISM_NAMES & confluent.keys(), logins.TOKEN_MECHANISM)
     return ClientSettings(
         confluent=confluent,
         kafka_python=kafka_python,
@@ -216,8 +208,8 @@ def _read(name: str, value: str | None) -> Any:
         raise ConfigError(_unknown(name), path=f"kafka.{name}")
     if value is None or name not in READ:
         return value
-    if name in MECHANISM_NAMES and value.upper() == KERBEROS:
-        raise ConfigError(NO_KERBEROS, path=f"kafka.{name}")
+    if name in MECHANISM_NAMES and value.upper() == logins.KERBEROS:
+        raise ConfigError(logins.NO_KERBEROS, path=f"kafka.{name}")
     convert = READ[name]
     try:
         return convert(value)
@@ -231,7 +223,7 @@ def _unknown(name: str) -> str:
     near = difflib.get_close_matches(name, NAMES, n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
     if name.startswith("sasl.kerberos."):
-        hint = f"; {NO_KERBEROS}"
+        hint = f"; {logins.NO_KERBEROS}"
     return (
         "expected a property that reaches both of retentiond's Kafka clients, as "
         f"docs/configuration.md lists them; this one would not reach both{hint}"

@@ -14,7 +14,7 @@ from typing import Any
 from retentiond.kafka.interface import OffsetBound
 from retentiond.model import TopicPartition
 from tests.contract.real import RealDriver
-from tests.support.brokers.command import RETENTIOND, Done, run
+from tests.support.brokers.command import RETENTIOND, Done
 from tests.support.command_here import run_here
 from tests.support.witnessed import by_hand
 
@@ -46,10 +46,6 @@ class Bench:
 
     def run(self, *arguments: object) -> Done:
         return run_here(*self._named(arguments), cwd=self.folder)
-
-    def run_alone(self, *arguments: object) -> Done:
-        """In a process of its own."""
-        return run(*self._named(arguments), cwd=self.folder)
 
     def _named(self, arguments: Sequence[object]) -> list[object]:
         servers = ("--bootstrap-server", self.servers)
