@@ -33,23 +33,20 @@ from retentiond.config.values import (
     SparkMaster,
     TextOrNull,
     check_history_folder,
+    default_duration,
     missing,
     refused,
 )
-from retentiond.formatting import DAY_MS, HOUR_MS, MIB, MINUTE_MS, SECOND_MS, say_names
+from retentiond.formatting import MIB, say_names
 from retentiond.state_places import daemon_state_dir
 
 
 class Schedule(Section):
-    interval_ms: Interval = Field(
-        default=5 * MINUTE_MS, alias="interval", json_schema_extra={"default": "5m"}
-    )
+    interval_ms: Interval = default_duration("interval", "5m")
     """Time from the start of one cycle to the next, 1s or more: a number with its unit
     (ms, s, m, h, d), as in 90s or 5m."""
 
-    pressure_interval_ms: Interval = Field(
-        default=30 * SECOND_MS, alias="pressure_interval", json_schema_extra={"default": "30s"}
-    )
+    pressure_interval_ms: Interval = default_duration("pressure_interval", "30s")
     """Like `interval`, while a log directory is under pressure (`disk_pressure`). The shorter of
     the two counts."""
 
@@ -90,9 +87,7 @@ class Spark(Section):
     conf: PropertyMap = Field(default_factory=lambda: Properties({}))
     """Spark's own properties. They are passed on unchanged, and never on a command line."""
 
-    timeout_ms: Interval = Field(
-        default=2 * MINUTE_MS, alias="timeout", json_schema_extra={"default": "2m"}
-    )
+    timeout_ms: Interval = default_duration("timeout", "2m")
     """How long Spark may take for a plan, its own start included. After that the cycle fails, and
     the next cycle starts another JVM, or another session at the server."""
 
@@ -102,7 +97,7 @@ class Worthwhile(Section):
     """What would free less than this waits: a number with its unit (B, KiB, MiB, GiB, TiB), as in
     1MiB. The bytes are those of all replicas."""
 
-    after_ms: Interval = Field(default=HOUR_MS, alias="after", json_schema_extra={"default": "1h"})
+    after_ms: Interval = default_duration("after", "1h")
     """It waits until it frees as much, or until it could have gone for so long."""
 
     def written(self) -> dict[str, str]:
@@ -141,14 +136,10 @@ class History(Section):
     """A folder, or an object store's URL (s3a://bucket/retentiond, gs://…, az://…), whose
     credentials come from the environment; null means `history` in the `state_dir`."""
 
-    interval_ms: Interval = Field(
-        default=5 * MINUTE_MS, alias="interval", json_schema_extra={"default": "5m"}
-    )
+    interval_ms: Interval = default_duration("interval", "5m")
     """A cycle writes one entry, at most once in this time."""
 
-    keep_ms: Interval = Field(
-        default=30 * DAY_MS, alias="keep", json_schema_extra={"default": "30d"}
-    )
+    keep_ms: Interval = default_duration("keep", "30d")
     """How long an entry is kept. Entries are removed by whole days."""
 
     max_bytes: CountOrNull = None
@@ -171,9 +162,7 @@ class Reloading(Section):
 
 
 class AuditLog(Section):
-    keep_ms: DurationOrNull = Field(
-        default=400 * DAY_MS, alias="keep", json_schema_extra={"default": "400d"}
-    )
+    keep_ms: DurationOrNull = default_duration("keep", "400d")
     """How long an entry of a deletion is kept. Its age is measured by the kernel's monotonic
     clock, never by the date. null means for ever. An entry whose outcome may still become known
     stays."""

@@ -30,12 +30,12 @@ from retentiond.config.values import (
     Name,
     Section,
     TopicName,
+    default_duration,
     filled,
     is_topic_name,
     is_unknown,
     refused,
 )
-from retentiond.formatting import DAY_MS
 
 PATH_STEP = r"\[[^\[\]=]+=[^\[\]]*\]|[^.\[\]]+"
 EVERY_KEY = "*"
@@ -241,9 +241,7 @@ class ExternalReader(Section):
     connect_offsets: ConnectOffsets | None = None
     """Positions of a source connector of Kafka Connect, in its offsets topic."""
 
-    max_age_ms: Duration = Field(
-        default=DAY_MS, alias="max_age", json_schema_extra={"default": "1d"}
-    )
+    max_age_ms: Duration = default_duration("max_age", "1d")
     """How old the position may be. While it is older, the topic is held. Not for `connect_offsets`,
     which are always current."""
 

@@ -489,3 +489,8 @@ Visibility = Annotated[Literal["checked", "assumed"], reads(_visibility)]
 Port = Annotated[int, Field(ge=0, le=65_535), reads(whole)]
 Count = Annotated[int, Field(ge=1, le=INT64_MAX), reads(whole)]
 CountOrNull = Annotated[Annotated[int, Field(ge=1, le=INT64_MAX)] | None, reads(or_null(whole))]
+
+
+def default_duration(alias: str, text: str) -> Any:
+    """A setting's default, as a file writes it."""
+    return Field(default=parse_duration(text), alias=alias, json_schema_extra={"default": text})
