@@ -125,11 +125,11 @@ class Evidence:
         """The committed offsets of these groups, in their order, which is by name; of each
         partition on which all have one that could be read and belongs to the present log."""
         positions = self._positions.get(topic, {})
-        found = self._commits.of_all([*positions.values()], groups)
+        offsets = self._commits.of_all([*positions.values()], groups)
         return {
-            at: found[position]
+            at: offsets[position]
             for at, position in positions.items()
-            if position in found
+            if position in offsets
             and (
                 position not in self._replaced or self._replaced[position].keys().isdisjoint(groups)
             )
@@ -196,18 +196,18 @@ def _of_another_log(commits: pa.Table, ends: Mapping[tuple[int, int], EpochEnd])
     contradict: hardly any, even after all brokers were restarted."""
     if not ends:
         return commits.slice(0, 0)
-    asked = sorted(ends)
-    asked_keys = np.array([_key(*pair) for pair in asked])
-    known, end = (
-        known_or(NOTHING, told) for told in zip(*(ends[pair] for pair in asked), strict=True)
+    pairs = sorted(ends)
+    asked_keys = np.array([_key(*pair) for pair in pairs])
+    epoch_before, end = (
+        known_or(NOTHING, told) for told in zip(*(ends[pair] for pair in pairs), strict=True)
     )
     epoch, offset = (
         commits[name].fill_null(NOTHING).to_numpy() for name in ("leader_epoch", "offset")
     )
     keys = _key(commits["partition_id"].to_numpy().astype(np.int64), epoch)
-    at = np.minimum(np.searchsorted(asked_keys, keys), len(asked) - 1)
-    is_of_this_log = (end[at] == offset) | ((end[at] > offset) & (known[at] == epoch))
-    is_of_this_log &= known[at] != NOTHING
+    at = np.minimum(np.searchsorted(asked_keys, keys), len(pairs) - 1)
+    is_of_this_log = (end[at] == offset) | ((end[at] > offset) & (epoch_before[at] == epoch))
+    is_of_this_log &= epoch_before[at] != NOTHING
     return commits.filter(pa.array((asked_keys[at] == keys) & ~is_of_this_log))
 
 
@@ -272,8 +272,8 @@ class _Commits:
         at = self._at[rows][is_read] - positions[0]
         has_all = np.bincount(at) == len(groups)
         read: Integers = offsets.fill_null(0).to_numpy()[is_read][has_all[at]]
-        found = (np.flatnonzero(has_all) + positions[0]).tolist()
-        return dict(zip(found, read.reshape(-1, len(groups)), strict=True))
+        positions_of_all = (np.flatnonzero(has_all) + positions[0]).tolist()
+        return dict(zip(positions_of_all, read.reshape(-1, len(groups)), strict=True))
 
     def _on(self, positions: Sequence[int]) -> slice:
         """The commits on neighbouring partitions."""

@@ -185,8 +185,10 @@ class _Guard:
     def _kinds_of(self, names: tuple[str, ...]) -> tuple[tuple[str, GroupKind], ...]:
         """Once for all topics of the same groups: the journal writes such a list once."""
         if names not in self._kinds:
-            known = self._second.groups
-            self._kinds[names] = tuple((name, known[name].kind) for name in names if name in known)
+            groups = self._second.groups
+            self._kinds[names] = tuple(
+                (name, groups[name].kind) for name in names if name in groups
+            )
         return self._kinds[names]
 
 

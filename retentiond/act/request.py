@@ -82,11 +82,11 @@ class Requester(Generic[T]):
         broker that doesn't answer would hold up the end.
         """
         objections = self._last_look(wanted)
-        asked = [deletion for deletion in wanted if deletion.at not in objections]
-        answers = self._ask(asked)
+        unobjected = [deletion for deletion in wanted if deletion.at not in objections]
+        answers = self._ask(unobjected)
         unclear = [
             deletion.at
-            for deletion in asked
+            for deletion in unobjected
             if _proves_nothing(answers[deletion.at], deletion.target)
         ]
         can_read_back = bool(unclear) and not self.stop.is_set()
@@ -123,11 +123,11 @@ class Requester(Generic[T]):
         """Sends the request, with retries, and returns each partition's last answer. Comes right
         after `_last_look`."""
         answers = self._send(wanted)
-        asked = wanted
+        sent = wanted
         for attempt in range(1, ATTEMPTS):
             moved = [
                 deletion
-                for deletion in asked
+                for deletion in sent
                 if isinstance(answer := answers[deletion.at], DeleteFailure)
                 and answer.result is RequestResult.MOVED
             ]
@@ -137,22 +137,22 @@ class Requester(Generic[T]):
                 objections = self._last_look(moved)
             except OtherCluster:  # the next deletion will raise it; this request went out
                 break
-            asked = [deletion for deletion in moved if deletion.at not in objections]
-            retried = self._send(asked)
+            sent = [deletion for deletion in moved if deletion.at not in objections]
+            retried = self._send(sent)
             answers |= {at: _answer_to_retry(answer) for at, answer in retried.items()}
         return answers
 
-    def _send(self, asked: Sequence[WantedDeletion[T]]) -> dict[TopicPartition, DeleteAnswer]:
-        if not asked:
+    def _send(self, deletions: Sequence[WantedDeletion[T]]) -> dict[TopicPartition, DeleteAnswer]:
+        if not deletions:
             return {}
         no_answer = Failure("NO_ANSWER", "nothing came back")
         answers: Mapping[TopicPartition, DeleteAnswer] = {}
         try:
-            answers = self.send({deletion.at: deletion.target for deletion in asked})
+            answers = self.send({deletion.at: deletion.target for deletion in deletions})
         except Exception as error:  # noqa: BLE001 - after any error the request may have gone out
             no_answer = Failure(type(error).__name__, str(error))
         unknown = DeleteFailure(RequestResult.UNKNOWN, no_answer)
-        return {deletion.at: answers.get(deletion.at, unknown) for deletion in asked}
+        return {deletion.at: answers.get(deletion.at, unknown) for deletion in deletions}
 
 
 def _answer_to_retry(answer: DeleteAnswer) -> DeleteAnswer:

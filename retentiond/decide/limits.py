@@ -64,17 +64,17 @@ def waits(
     ``before``: those of the last cycle, ``passed_ms`` ago. The wait begins anew where nothing could
     go in between, and on another topic of the same name.
     """
-    known = {wait.topic_partition: wait for wait in before}
-    found = []
+    waits_before = {wait.topic_partition: wait for wait in before}
+    waits_now = []
     for row in rows:
-        wait = known.get(row.topic_partition)
+        wait = waits_before.get(row.topic_partition)
         if wait and row.topic_id is not None and wait.topic_id != row.topic_id:
             wait = None
         if wait and row.verdict is not Verdict.NOTHING:
-            found.append(wait._replace(waited_ms=wait.waited_ms + passed_ms))
+            waits_now.append(wait._replace(waited_ms=wait.waited_ms + passed_ms))
         elif row.verdict is Verdict.DELETE:
-            found.append(Wait(row.topic, row.partition, row.topic_id, now_ms, 0))
-    return tuple(found)
+            waits_now.append(Wait(row.topic, row.partition, row.topic_id, now_ms, 0))
+    return tuple(waits_now)
 
 
 def if_worthwhile(

@@ -69,13 +69,13 @@ def excluded_groups(snapshot: Snapshot) -> pa.Table:
     excludes = np.array([not policy.counts_everybody for policy in rules], np.bool_)
     groups = snapshot.groups
     group, topic = _traces(snapshot, np.ones(len(groups), np.bool_), excludes[rule_of])
-    asked = rule_of[topic] * len(groups) + group
+    keys = rule_of[topic] * len(groups) + group
     excluded = [
         key
-        for key in np.unique(asked).tolist()
+        for key in np.unique(keys).tolist()
         if groups[key % len(groups)].is_excluded_by(rules[key // len(groups)])
     ]
-    is_excluded = np.isin(asked, excluded)
+    is_excluded = np.isin(keys, excluded)
     return _table(GROUPS_OF_TOPICS, group[is_excluded], topic[is_excluded])
 
 

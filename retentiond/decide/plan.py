@@ -205,9 +205,9 @@ def _last_seen_of_binding(
             group_at[row.partition_id] = row.binding_group_id
     commits = snapshot.commits
     binds = group_at[commits["partition_id"].to_numpy()] == commits["group_id"].to_numpy()
-    found = commits.filter(pc.and_(pa.array(binds), commits["remembered_offset"].is_valid()))
+    binding = commits.filter(pc.and_(pa.array(binds), commits["remembered_offset"].is_valid()))
     columns = (
-        found[name].to_pylist() for name in ("partition_id", "remembered_offset", "moved_at_ms")
+        binding[name].to_pylist() for name in ("partition_id", "remembered_offset", "moved_at_ms")
     )
     return {at: (offset, moved_at_ms) for at, offset, moved_at_ms in zip(*columns, strict=True)}
 

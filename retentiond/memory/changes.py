@@ -167,8 +167,8 @@ def newly_seen(
     topics = tuple(replace(topic, recreated=False) for topic in second.topics)
     told = replace(second, commits=where(commits, is_told), topics=topics)
     others = Others.of(second)
-    found = seen(told, here, rows, others.where(_are_unknown(others.keys, shown, before)))
-    return found.new.where(_are_unknown(found.new.keys, shown, before)), found.renewed
+    newcomers = seen(told, here, rows, others.where(_are_unknown(others.keys, shown, before)))
+    return newcomers.new.where(_are_unknown(newcomers.new.keys, shown, before)), newcomers.renewed
 
 
 def _are_unknown(keys: pa.Array, shown: Readers, before: Readers) -> Flags:

@@ -220,9 +220,9 @@ class Readers:
         groups = self.column("group").dictionary_encode()
         is_external = flags(self.column("is_external"))
         codes = numbers(groups.indices) * 2 + is_external
-        found, reader_of = np.unique(codes, return_inverse=True)
+        distinct, reader_of = np.unique(codes, return_inverse=True)
         names = groups.dictionary.to_pylist()
-        return [ReaderName(names[key // 2], key % 2 == 1) for key in found.tolist()], reader_of
+        return [ReaderName(names[key // 2], key % 2 == 1) for key in distinct.tolist()], reader_of
 
     @property
     def reader_of(self) -> Integers:

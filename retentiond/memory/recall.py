@@ -114,8 +114,8 @@ def _or_absent(values: Integers) -> pa.Array:
 
 def _recognised(topic: TopicReading, remembered: Remembered) -> TopicReading:
     """The topic, marked as recreated if its name had another topic id when it was last seen."""
-    known = remembered.topics.get(topic.name)
-    is_another = known is not None and topic.topic_id not in (None, known.topic_id)
+    last = remembered.topics.get(topic.name)
+    is_another = last is not None and topic.topic_id not in (None, last.topic_id)
     return replace(topic, recreated=True) if is_another else topic
 
 

@@ -96,13 +96,13 @@ class Rows(NamedTuple):
 
     def group_topics(self, rows: Integers) -> list[GroupTopic]:
         """The groups and topics of these rows, which are in the reading."""
-        found = zip(self.groups[rows].tolist(), self.topics[rows].tolist(), strict=True)
-        return [GroupTopic(*row) for row in found]
+        pairs = zip(self.groups[rows].tolist(), self.topics[rows].tolist(), strict=True)
+        return [GroupTopic(*row) for row in pairs]
 
     def of_groups(self, are: Iterable[bool]) -> Flags:
         """For each row, whether its group is; ``are``: of the reading's groups."""
-        found: Flags = values_at(np.array([*are], np.bool_), self.groups, False)
-        return found
+        flags: Flags = values_at(np.array([*are], np.bool_), self.groups, False)
+        return flags
 
     def of_topics(self, are: Iterable[bool]) -> Flags:
         """For each row, whether its topic is; ``are``: of the reading's topics."""
@@ -134,7 +134,7 @@ def known_topics(
     """
     readers: Mapping[int, tuple[str, ...]] | None = None
     is_complete = snapshot.complete
-    known = {}
+    topics = {}
     for position, topic in enumerate(snapshot.topics):
         if topic.topic_id is None:
             continue
@@ -143,13 +143,13 @@ def known_topics(
             continue  # it counts as recreated until all commits that may be stale are known
         if last is None or last.topic_id != topic.topic_id:
             last = KnownTopic(topic.topic_id)
-        known[topic.name] = last
+        topics[topic.name] = last
         if is_complete and last.agreed < settle_cycles:
             readers = readers_by_topic(snapshot) if readers is None else readers
             now = readers.get(position, ())
             agreed = last.agreed + 1 if now == last.groups else 1
-            known[topic.name] = replace(last, groups=now, agreed=agreed)
-    return known
+            topics[topic.name] = replace(last, groups=now, agreed=agreed)
+    return topics
 
 
 def _has_seen_all_commits(snapshot: Snapshot, topic: int) -> bool:

@@ -148,33 +148,33 @@ def _commits(
     now, owners = where(now, may_be_news), owners[may_be_news]
     is_meant = is_told.copy()
     is_meant[owners] = True
-    known = readers.commits
-    known = known.where((is_meant & ~is_void)[known.owners])
+    last = readers.commits
+    last = last.where((is_meant & ~is_void)[last.owners])
     partition = now["partition_id"].to_numpy()
     number = np.array([reading.partition for reading in snapshot.partitions], np.int32)[partition]
-    width = 1 + max(int(numbers.max(initial=0)) for numbers in (number, known.partitions))
-    at = rows_among(owners * width + number, known.owners * width + known.partitions)
+    width = 1 + max(int(numbers.max(initial=0)) for numbers in (number, last.partitions))
+    at = rows_among(owners * width + number, last.owners * width + last.partitions)
     offset = now["offset"].fill_null(NOWHERE).to_numpy()
-    before = values_at(known.offsets, at, NOWHERE)
-    moved_before_ms = values_at(known.moved_at_ms, at, NOWHERE)
+    before = values_at(last.offsets, at, NOWHERE)
+    moved_before_ms = values_at(last.moved_at_ms, at, NOWHERE)
     log_start = known_or(NOWHERE, [reading.log_start_offset for reading in snapshot.partitions])
 
     # The commit counts, unless the group went back to records that are gone. As long as this
     # lasts, the higher one stays remembered, so that a later cycle sees it too.
-    kept = np.where(offset < np.minimum(before, log_start[partition]), before, offset)
+    shown_offset = np.where(offset < np.minimum(before, log_start[partition]), before, offset)
     # A commit stands at its offset since the reading that first showed it there.
-    has_moved = (kept != before) | (moved_before_ms == NOWHERE)
+    has_moved = (shown_offset != before) | (moved_before_ms == NOWHERE)
     moved_at_ms = np.where(has_moved, snapshot.taken_at_ms, moved_before_ms)
     # A commit proves nothing until it moves, if it may be older than the log.
     is_stale = flags(now["is_stale"])
-    has_changed = has_moved | (is_stale != values_at(known.is_stale, at, False))
+    has_changed = has_moved | (is_stale != values_at(last.is_stale, at, False))
     is_news = has_changed & (offset != NOWHERE)
     is_told = is_told.copy()
     is_told[owners[is_news]] = True
 
-    shown = Commits(owners, number, kept, moved_at_ms, is_stale)
+    shown = Commits(owners, number, shown_offset, moved_at_ms, is_stale)
     is_known = at != NOWHERE
-    after = known.with_values(at, shown, is_news & is_known).and_also(
+    after = last.with_values(at, shown, is_news & is_known).and_also(
         shown.where(is_news & ~is_known)
     )
     return after, is_told
