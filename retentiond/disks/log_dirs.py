@@ -109,9 +109,6 @@ class DiskReading:
         return sum(folder.size_bytes for folder in self.folders[at]) if is_known else None
 
 
-NOTHING_READ = DiskReading()
-
-
 def no_disk_reading(failure: Failure) -> DiskReading:
     return DiskReading(problems=(f"the brokers' disks can't be read: {failure}",))
 

@@ -69,7 +69,6 @@ class TopicConfig:
     retention_bytes: int | None = None  # of each replica; None is unlimited
     segment_bytes: int | None = None  # None where it is not known
     segment_ms: int | None = None  # None where it is not known
-    file_delete_delay_ms: int | None = None  # None where it is not known
     remote_storage: bool = False  # closed segments are copied to remote storage (KIP-405)
 
 

@@ -118,7 +118,6 @@ KEYS = (
     "retention.bytes",
     "segment.bytes",
     "segment.ms",
-    "file.delete.delay.ms",
     "remote.storage.enable",  # not before Kafka 3.6
 )
 
@@ -137,7 +136,6 @@ def _config(result: Any) -> TopicConfig | Failure:
         retention_bytes=None if retention_bytes < 0 else retention_bytes,
         segment_bytes=_number(texts, "segment.bytes"),
         segment_ms=_number(texts, "segment.ms"),
-        file_delete_delay_ms=_number(texts, "file.delete.delay.ms"),
         remote_storage=texts.get("remote.storage.enable") == "true",
     )
 

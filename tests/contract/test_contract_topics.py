@@ -91,33 +91,30 @@ def test_an_unknown_topic_fails_in_its_place_and_spoils_no_other(
 @pytest.mark.parametrize(
     ("config", "expected"),
     [
-        ({}, TopicConfig(frozenset({"delete"}), WEEK_MS, None, GIB, WEEK_MS, DELETE_DELAY_MS)),
+        ({}, TopicConfig(frozenset({"delete"}), WEEK_MS, None, GIB, WEEK_MS)),
         (
             {"retention.ms": "-1"},
-            TopicConfig(frozenset({"delete"}), None, None, GIB, WEEK_MS, DELETE_DELAY_MS),
+            TopicConfig(frozenset({"delete"}), None, None, GIB, WEEK_MS),
         ),
         (
             {"retention.ms": "0"},
-            TopicConfig(frozenset({"delete"}), 0, None, GIB, WEEK_MS, DELETE_DELAY_MS),
+            TopicConfig(frozenset({"delete"}), 0, None, GIB, WEEK_MS),
         ),
         (
             {"cleanup.policy": "compact"},
-            TopicConfig(frozenset({"compact"}), WEEK_MS, None, GIB, WEEK_MS, DELETE_DELAY_MS),
+            TopicConfig(frozenset({"compact"}), WEEK_MS, None, GIB, WEEK_MS),
         ),
         (
             {"cleanup.policy": "compact,delete", "retention.ms": "60000"},
-            TopicConfig(
-                frozenset({"compact", "delete"}), 60_000, None, GIB, WEEK_MS, DELETE_DELAY_MS
-            ),
+            TopicConfig(frozenset({"compact", "delete"}), 60_000, None, GIB, WEEK_MS),
         ),
         (
             {
                 "retention.bytes": "4096",
                 "segment.bytes": "1048576",
                 "segment.ms": "5000",
-                "file.delete.delay.ms": "7000",
             },
-            TopicConfig(frozenset({"delete"}), WEEK_MS, 4096, 1_048_576, 5000, 7000),
+            TopicConfig(frozenset({"delete"}), WEEK_MS, 4096, 1_048_576, 5000),
         ),
     ],
     ids=["default", "unlimited", "none", "compacted", "both", "segments"],

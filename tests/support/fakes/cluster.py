@@ -367,7 +367,6 @@ class FakeCluster(World):
             topic.retention_bytes,
             int(topic.config.get("segment.bytes", GIB)),
             int(topic.config.get("segment.ms", WEEK_MS)),
-            int(topic.config.get("file.delete.delay.ms", DELETE_DELAY_MS)),
         )
 
     def _log(self, at: TopicPartition) -> FakePartition | Failure:

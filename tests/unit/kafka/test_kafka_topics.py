@@ -25,7 +25,6 @@ TEXTS = {
     "retention.bytes": "7",
     "segment.bytes": "11",
     "segment.ms": "13",
-    "file.delete.delay.ms": "17",
     "remote.storage.enable": "false",
 }
 
@@ -111,7 +110,6 @@ def test_a_config_is_asked_for_by_its_keys_alone() -> None:
             retention_bytes=7,
             segment_bytes=11,
             segment_ms=13,
-            file_delete_delay_ms=17,
         )
     }
     ((_, request),) = asked.brokers.requests
@@ -158,14 +156,14 @@ def test_a_config_without_what_decides_is_a_failure(left_out: str) -> None:
     assert left_out in found.message
 
 
-@pytest.mark.parametrize("left_out", ["segment.bytes", "segment.ms", "file.delete.delay.ms"])
+@pytest.mark.parametrize("left_out", ["segment.bytes", "segment.ms"])
 def test_a_config_without_what_only_informs_is_one(left_out: str) -> None:
     asked = connection(lambda request: configs(request, left_out=left_out))
 
     found = topics.topic_configs(asked, ["orders"])["orders"]
 
     assert not isinstance(found, Failure)
-    assert None in (found.segment_bytes, found.segment_ms, found.file_delete_delay_ms)
+    assert None in (found.segment_bytes, found.segment_ms)
 
 
 def test_a_topic_that_the_answer_leaves_out_is_a_failure() -> None:
