@@ -15,7 +15,6 @@ from retentiond.disks.freed import (
     PendingFree,
     with_new_deletions,
 )
-from retentiond.disks.log_dirs import DiskReading
 from retentiond.disks.of_cycle import DisksOfCycle, unforeseen
 from retentiond.formatting import rfc3339
 from retentiond.kafka.interface import Kafka
@@ -38,11 +37,21 @@ def after_acting(
     kept_file: KeptFile,
     is_stopping: Callable[[], bool],
 ) -> tuple[DiskReport, LagReport]:
-    """What only Kafka can tell. ``report``: what `conclude` said of the disks."""
-    if not is_stopping():  # it may wait for Kafka
-        report = with_stuck(
-            report, disks, kafka, snapshot, reading=disks_of_cycle.reading, kept_file=kept_file
-        )
+    """What only Kafka can tell, so it comes last. ``report``: what `conclude` said of the disks; it
+    is returned with what is stuck, which is written down for other commands."""
+    if not is_stopping():
+        try:
+            report = replace(report, stuck=disks.stuck(kafka, snapshot, disks_of_cycle.reading))
+            if report.stuck or disks.can_tell:
+                when = f"as the daemon saw it at {rfc3339(snapshot.taken_at_ms)}"
+                kept_file.keep(
+                    stuck=tuple(
+                        stuck._replace(sentence=f"{stuck.sentence} ({when})")
+                        for stuck in report.stuck
+                    )
+                )
+        except Exception as error:  # noqa: BLE001 - see the invariant
+            report = replace(report, problems=(*report.problems, unforeseen(error)))
     return report, lag.report(kafka, snapshot, disks_of_cycle.rows, is_stopping)
 
 
@@ -68,31 +77,6 @@ def conclude(
     except Exception as error:  # noqa: BLE001 - see the invariant
         report = replace(report, problems=(*report.problems, unforeseen(error)))
     return report, awaited
-
-
-def with_stuck(
-    report: DiskReport,
-    disks: BrokerDisks,
-    kafka: Kafka,
-    snapshot: Snapshot,
-    *,
-    reading: DiskReading,
-    kept_file: KeptFile,
-) -> DiskReport:
-    """The same with the partitions whose retention stands still, which are written down for other
-    commands. It may ask Kafka, so it comes last in a cycle."""
-    try:
-        report = replace(report, stuck=disks.stuck(kafka, snapshot, reading))
-        if report.stuck or disks.can_tell:
-            when = f"as the daemon saw it at {rfc3339(snapshot.taken_at_ms)}"
-            kept_file.keep(
-                stuck=tuple(
-                    stuck._replace(sentence=f"{stuck.sentence} ({when})") for stuck in report.stuck
-                )
-            )
-    except Exception as error:  # noqa: BLE001 - see the invariant
-        return replace(report, problems=(*report.problems, unforeseen(error)))
-    return report
 
 
 def _awaited(done: Sequence[PlanRow], disks: DisksOfCycle, plan: Plan) -> list[PendingFree]:
