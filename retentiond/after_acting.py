@@ -11,10 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from retentiond.disks.broker_disks import BrokerDisks, DiskReport
-from retentiond.disks.freed import (
-    PendingFree,
-    with_new_deletions,
-)
+from retentiond.disks.freed import PendingFree, with_new_deletions
 from retentiond.disks.of_cycle import DisksOfCycle, unforeseen
 from retentiond.formatting import rfc3339
 from retentiond.kafka.interface import Kafka

@@ -13,13 +13,7 @@ from typing import NamedTuple
 
 from retentiond.act.evidence import Evidence
 from retentiond.config import NoPolicy, TopicPolicy
-from retentiond.formatting import (
-    say_foreign,
-    say_many,
-    say_negative_commit,
-    say_reader,
-    say_verb,
-)
+from retentiond.formatting import say_foreign, say_many, say_negative_commit, say_reader, say_verb
 from retentiond.model import PlanRow, TopicPartition
 from retentiond.snapshot import Integers, PartitionReading, TopicReading
 

@@ -13,12 +13,7 @@ from dataclasses import dataclass, field
 from retentiond.disks.broker_disks import BrokerDisks, DiskReport
 from retentiond.disks.freed import FreedProgress, PendingFree, follow, offsets_of
 from retentiond.disks.log_dirs import DiskReading
-from retentiond.disks.predictions import (
-    Predictions,
-    predict,
-    tiered_partitions,
-    with_predictions,
-)
+from retentiond.disks.predictions import Predictions, predict, tiered_partitions, with_predictions
 from retentiond.errors import RetentiondError
 from retentiond.model import PlanRow, TopicPartition, Verdict
 from retentiond.snapshot import Snapshot

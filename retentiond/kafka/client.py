@@ -50,11 +50,7 @@ from retentiond.kafka.network_client import (
     ignore_throttling,
     prove_connections,
 )
-from retentiond.kafka.remedies import (
-    ConnectionProblem,
-    ProblemKind,
-    no_answer_from,
-)
+from retentiond.kafka.remedies import ConnectionProblem, ProblemKind, no_answer_from
 from retentiond.kafka.settings.oauth import NoToken, TokenSource
 from retentiond.kafka.settings.properties import CLIENT_ID, ClientSettings
 from retentiond.kafka.settings.tls import FileStamps, file_stamps, speaks_tls

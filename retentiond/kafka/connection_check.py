@@ -14,12 +14,7 @@ import struct
 
 from retentiond.errors import KafkaUnavailable
 from retentiond.kafka.connecting import addresses_of
-from retentiond.kafka.remedies import (
-    PASSING,
-    ConnectionProblem,
-    ProblemKind,
-    unavailable,
-)
+from retentiond.kafka.remedies import PASSING, ConnectionProblem, ProblemKind, unavailable
 from retentiond.kafka.settings.properties import ClientSettings
 from retentiond.kafka.settings.tls import (
     INLINE_CERTIFICATE,

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from retentiond.kafka.interface import (
-    AGE_UNKNOWN,
-    EpochEnd,
-    LogRange,
-    OffsetBound,
-    PartitionEpoch,
-)
+from retentiond.kafka.interface import AGE_UNKNOWN, EpochEnd, LogRange, OffsetBound, PartitionEpoch
 from retentiond.model import Failure, TopicPartition
 from tests.contract.driver import Driver
 

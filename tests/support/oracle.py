@@ -11,13 +11,7 @@ from dataclasses import dataclass, field
 
 from retentiond.config import NoPolicy, PolicyUnreadable, TopicPolicy
 from retentiond.model import GroupKind, PlanRow, Reason, Verdict
-from retentiond.snapshot import (
-    VANISHED,
-    GroupReading,
-    PartitionReading,
-    Snapshot,
-    TopicReading,
-)
+from retentiond.snapshot import VANISHED, GroupReading, PartitionReading, Snapshot, TopicReading
 
 REASONS = (
     Reason.POLICY_CONFLICT,

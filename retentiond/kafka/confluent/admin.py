@@ -14,12 +14,7 @@ from retentiond.errors import ConfigError, KafkaUnavailable
 from retentiond.kafka.broker_errors import BY_CODE, BrokerError
 from retentiond.kafka.connection_check import problem_with, unavailable_at, usable_context
 from retentiond.kafka.interface import DeleteFailure, RequestResult
-from retentiond.kafka.remedies import (
-    ConnectionProblem,
-    ProblemKind,
-    no_answer_from,
-    unavailable,
-)
+from retentiond.kafka.remedies import ConnectionProblem, ProblemKind, no_answer_from, unavailable
 from retentiond.kafka.settings.properties import (
     CLIENT_ID,
     LIBRDKAFKAS,

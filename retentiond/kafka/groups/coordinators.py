@@ -28,11 +28,7 @@ from retentiond.kafka.interface import NOT_ANSWERED, TOLD_TWICE
 from retentiond.kafka.network_client import NetworkClient, failure_of_code, failure_of_exception
 from retentiond.kafka.remedies import with_group_grant
 from retentiond.kafka.wire import DescribeShareGroupOffsetsRequest
-from retentiond.kafka.wire.by_hand import (
-    BATCHED_OFFSETS,
-    BatchedOffsetFetchRequest,
-    BatchedOffsets,
-)
+from retentiond.kafka.wire.by_hand import BATCHED_OFFSETS, BatchedOffsetFetchRequest, BatchedOffsets
 from retentiond.kafka.wire.named_offsets import NamedOffsetFetchRequest, NamedPartitions
 from retentiond.model import Commit, Failure, TopicPartition
 

@@ -14,11 +14,7 @@ from retentiond.errors import ConfigError
 from retentiond.kafka.remedies import SettingNames
 from retentiond.kafka.settings import java_properties, logins, tls
 from retentiond.kafka.settings.java_properties import parse_login
-from retentiond.kafka.settings.properties import (
-    SECURITY_PROTOCOLS,
-    ClientSettings,
-    translate,
-)
+from retentiond.kafka.settings.properties import SECURITY_PROTOCOLS, ClientSettings, translate
 
 PROPERTIES_OF_THE_SAME_NAME = (
     "client.id",

@@ -16,10 +16,7 @@ from retentiond.kafka.client import Client
 from retentiond.kafka.cluster_identity import ClusterIdentity
 from retentiond.kafka.network_client import NetworkClient
 from retentiond.kafka.settings.properties import USUAL_IN_FLIGHT
-from retentiond.kafka.wire.by_hand import (
-    BATCHED_OFFSETS,
-    BatchedOffsetFetchRequest,
-)
+from retentiond.kafka.wire.by_hand import BATCHED_OFFSETS, BatchedOffsetFetchRequest
 
 T = TypeVar("T")
 

@@ -9,12 +9,7 @@ from enum import Enum
 from threading import Event
 
 from retentiond.act.approved import Approved, CommitEvidence
-from retentiond.kafka.interface import (
-    DeleteFailure,
-    OffsetBound,
-    RequestResult,
-    TopicDescription,
-)
+from retentiond.kafka.interface import DeleteFailure, OffsetBound, RequestResult, TopicDescription
 from retentiond.model import DeletionOutcome, Failure, GroupKind, PlanRow, TopicPartition
 from tests.support.builders.deletable_topics import PartOfKafka
 from tests.support.builders.guard_readings import deletion

@@ -20,12 +20,7 @@ from retentiond.kafka import client
 from retentiond.kafka.client import CONNECT_TIMEOUT_MS, Client
 from retentiond.kafka.connection_check import problem_with, unavailable_at
 from retentiond.kafka.network_client import NetworkClient
-from retentiond.kafka.remedies import (
-    ConnectionProblem,
-    ProblemKind,
-    SettingNames,
-    unavailable,
-)
+from retentiond.kafka.remedies import ConnectionProblem, ProblemKind, SettingNames, unavailable
 from retentiond.kafka.settings.properties import ClientSettings, translate
 from retentiond.kafka.settings.tls import INLINE_CERTIFICATE, INLINE_KEY, INLINE_TRUST
 from tests.support.certificates import Authority, Issued

@@ -17,12 +17,7 @@ import pytest
 from retentiond.act.approved import Approved, GroupEvidence
 from retentiond.errors import StateError
 from retentiond.fields import Field, Storage
-from retentiond.model import (
-    ROW_FIELDS,
-    DeletionOutcome,
-    GroupKind,
-    Outcome,
-)
+from retentiond.model import ROW_FIELDS, DeletionOutcome, GroupKind, Outcome
 from retentiond.state.audit import Audit
 from retentiond.state.audit_records import (
     CycleRecord,

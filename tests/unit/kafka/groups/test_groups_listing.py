@@ -8,11 +8,7 @@ from typing import Any
 
 import kafka.errors as kp_errors
 import pytest
-from kafka.protocol.admin import (
-    DescribeGroupsResponse,
-    ListGroupsRequest,
-    ListGroupsResponse,
-)
+from kafka.protocol.admin import DescribeGroupsResponse, ListGroupsRequest, ListGroupsResponse
 from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
 from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest, MetadataResponse
 

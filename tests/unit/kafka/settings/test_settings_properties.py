@@ -15,12 +15,7 @@ from kafka import KafkaAdminClient
 from retentiond.errors import ConfigError
 from retentiond.kafka.cluster_identity import ClusterIdentity
 from retentiond.kafka.confluent.client import LibrdkafkaClient
-from retentiond.kafka.settings.logins import (
-    AWS_VARIABLES,
-    EXTENSIONS,
-    OAUTH_PROPERTIES,
-    URL_ENCODE,
-)
+from retentiond.kafka.settings.logins import AWS_VARIABLES, EXTENSIONS, OAUTH_PROPERTIES, URL_ENCODE
 from retentiond.kafka.settings.properties import (
     CONFLUENT_ONLY,
     PROPERTIES,

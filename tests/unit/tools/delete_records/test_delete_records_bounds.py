@@ -9,16 +9,9 @@ from typing import Any, cast
 import pytest
 
 from retentiond.errors import UsageError
-from retentiond.kafka.interface import (
-    AGE_NOT_YET_KNOWN,
-    OffsetBound,
-)
+from retentiond.kafka.interface import AGE_NOT_YET_KNOWN, OffsetBound
 from retentiond.model import Failure, Outcome, TopicPartition
-from retentiond.tools.delete_records.bounds import (
-    every_partition,
-    read_targets,
-    work_out,
-)
+from retentiond.tools.delete_records.bounds import every_partition, read_targets, work_out
 from retentiond.tools.delete_records.partitions import Item
 from tests.support.builders.deletable_topics import AT, Deletable, topic
 
