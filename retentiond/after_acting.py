@@ -13,7 +13,7 @@ from dataclasses import replace
 from retentiond.disks.broker_disks import BrokerDisks, DiskReport
 from retentiond.disks.freed import PendingFree, with_new_deletions
 from retentiond.disks.of_cycle import DisksOfCycle, unforeseen
-from retentiond.formatting import rfc3339
+from retentiond.fields import rfc3339
 from retentiond.kafka.interface import Kafka
 from retentiond.model import DeletionOutcome, Outcome, Plan, PlanRow
 from retentiond.snapshot import Snapshot

@@ -1,23 +1,20 @@
 """How a row says of each of its fields what it is and where it goes, once and beside the field.
 
-A row is a dataclass whose fields are made with ``field(metadata=said(...))``. Its JSON, the audit
-log's table, CSV, the export, the history's schema and the docs' tables are worked out from what
-`fields_of` finds there, by name.
-
-What is shown of a topic or a group is a row too. Its figures (`Figure`) are worked out when they
-are asked for, and `figures_of` finds them: JSON, tables, metrics, the JSON Schema and the docs'
-tables follow.
+A row is a frozen dataclass (`described`) whose fields are made with `said`. Its figures (`figure`,
+`FiguresOf`) are worked out when they are asked for. JSON, tables, CSV, Parquet, metrics, the audit
+log's table, the history's schema, the JSON Schema and the docs' tables follow from `figures_of`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import MISSING, dataclass, field, fields, replace
+from datetime import UTC, datetime
 from enum import Enum
 from functools import cache, cached_property
 from itertools import count
 from operator import attrgetter
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, dataclass_transform
 
 
 class Storage(Enum):
@@ -25,19 +22,22 @@ class Storage(Enum):
 
     TEXT = "text"
     WORD = "a word out of a few"
-    TIME = "RFC 3339 time"
+    TIME = "epoch milliseconds, in JSON an RFC 3339 time"
     FLAG = "true or false"
     INT32 = "32-bit integer"
     INT64 = "64-bit integer"
     COUNTS = "integers by name"
     OFFSETS = "offsets by partition, by topic"
-    TIMES = "RFC 3339 times by topic"
+    TIMES = "times by topic"
     PARTITIONS = "partition numbers"
+    TEXTS = "texts"
+    ROW = "a row"
     ROWS = "rows"
+    INLINED = "a row whose fields stand in its place"
 
 
 class FieldType(NamedTuple):
-    """What a field holds. ``unit``: of a figure; None where it has none. ``row``: of `ROWS`, what
+    """What a field holds. ``unit``: of a figure; None where it has none. ``row``: of rows, what
     they are."""
 
     storage: Storage
@@ -61,6 +61,7 @@ MILLISECONDS = FieldType(Storage.INT64, "ms")
 COUNTS = FieldType(Storage.COUNTS, "partitions")
 OFFSETS = FieldType(Storage.OFFSETS, "offset")
 TIMES = FieldType(Storage.TIMES)
+TEXTS = FieldType(Storage.TEXTS)
 
 
 def rows_of(row: type[Any]) -> FieldType:
@@ -84,62 +85,70 @@ FIRST_LOOK_OF_RECORDS = "first look without bytes"
 PAGE = "page"
 """The status page's table."""
 
+TABLE = "table"
+"""The one table of a row that has no other."""
+
 
 @dataclass(frozen=True, slots=True)
 class Said:
     """What a row says of one of its fields.
 
-    ``in_json``: whether it stands wherever a row is printed or exported (JSON, CSV, Parquet).
-    ``audit``: what the audit log's table demands of its column; None: it has none.
-    ``is_known_late``: it is worked out once the requests are out, and the audit log learns it then.
-    ``in_history``: whether the history's rows of partitions have it.
-
-    Of a figure (see `Figure`): ``name``: what outputs call it, if not by its attribute.
-    ``documents``: the JSON that it is in. ``metric``: its metric's name. ``columns``: its heading,
-    by table. ``is_dash``: whether a table has ``-`` for 0. ``sort``: how an address names the order
-    by it. ``many``: how it follows from the figures of the row's parts; None: by its own rule.
-    ``number``: rises in the order in which a row says its fields and figures.
+    - ``documents``: the JSON that it is in; a row with a single JSON has it unless this is ().
+      ``name``: what outputs call it, if not by its attribute.
+    - ``columns``: its heading, by table; ``spare`` where there is little room. ``is_dash``: whether
+      a table has ``-`` for 0. ``sort``: how an address names the order by it.
+    - ``metric``: its metric's name.
+    - ``audit``: what the audit log's table demands of its column; None: it has none.
+      ``is_known_late``: it is worked out once the requests are out, and the audit log learns it
+      then. ``in_history``: whether the history's rows of partitions have it.
+    - ``many``: how it follows from the figures of the row's parts; None: by its own rule.
+    - ``number``: rises in the order in which a row says its fields and figures.
     """
 
     type: FieldType
     meaning: str
-    in_json: bool = True
+    documents: tuple[str, ...] = (API,)
+    name: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    spare: bool = False
+    is_dash: bool = False
+    sort: str | None = None
+    metric: str | None = None
     audit: str | None = None
     is_known_late: bool = False
     in_history: bool = False
-    name: str | None = None
-    documents: tuple[str, ...] = (API,)
-    metric: str | None = None
-    columns: Mapping[str, str] = field(default_factory=dict)
-    is_dash: bool = False
-    sort: str | None = None
     many: str | None = None
     number: int = field(default_factory=count().__next__, compare=False)
 
 
-class Field(NamedTuple):
-    """``name``: its attribute, and what every output calls it."""
+def said(
+    kind: FieldType,
+    meaning: str,
+    documents: tuple[str, ...] = (API,),
+    *,
+    default: Any = MISSING,
+    **where: Any,
+) -> Any:
+    """A row's field; see `Said`."""
+    metadata = {"said": Said(kind, meaning, documents, **where)}
+    if default is MISSING:
+        return field(metadata=metadata)
+    return field(default=default, metadata=metadata)
 
-    name: str
-    said: Said
 
-
-class Shown(NamedTuple):
-    """A field or a figure of a row, by its attribute."""
-
-    attribute: str
-    said: Said
-
-    @property
-    def name(self) -> str:
-        """What every output calls it."""
-        return self.said.name or self.attribute
-
-    def of(self, row: object) -> Any:
-        return getattr(row, self.attribute)
+def inlined(row: type[Any]) -> Any:
+    """A row's field that is itself a row: what that one shows stands in its place."""
+    return said(FieldType(Storage.INLINED, row=row), "")
 
 
 T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(said, inlined, field))
+def described(made: type[T]) -> type[T]:
+    """Makes a class a row. It has slots unless it works figures out, which it remembers."""
+    remembers = any(isinstance(it, cached_property) for it in vars(made).values())
+    return dataclass(frozen=True, slots=not remembers)(made)
 
 
 class Figure(cached_property[T]):
@@ -151,10 +160,33 @@ class Figure(cached_property[T]):
 
 
 def figure(
-    kind: FieldType, meaning: str, **where: Any
+    kind: FieldType, meaning: str, documents: tuple[str, ...] = (API,), **where: Any
 ) -> Callable[[Callable[[Any], T]], Figure[T]]:
     """Makes a method a figure; see `Said`."""
-    return lambda work_out: Figure(work_out, Said(kind, meaning, **where))
+    return lambda work_out: Figure(work_out, Said(kind, meaning, documents, **where))
+
+
+class Field(NamedTuple):
+    """``name``: what every output calls it."""
+
+    name: str
+    said: Said
+
+
+class Shown(NamedTuple):
+    """A field or a figure of a row. ``row``: the one that says it, which may be one within it.
+    ``attribute``: its name there. ``of``: its value."""
+
+    attribute: str
+    said: Said
+    row: type[Any]
+    of: Callable[[Any], Any]
+
+    @property
+    def name(self) -> str:
+        """What every output calls it. A time's unit goes with its number."""
+        is_time = self.said.type.storage is Storage.TIME
+        return self.said.name or self.attribute.removesuffix("_ms" if is_time else "")
 
 
 class FiguresOf:
@@ -165,32 +197,26 @@ class FiguresOf:
     def __init__(self, parts: str) -> None:
         self._parts = parts
 
-    def sum(self, kind: FieldType, meaning: str, **where: Any) -> Figure[int]:
-        return self._figure(sum, "sum", kind, meaning, **where)
+    def sum(self, *what: Any, of: str | None = None, **where: Any) -> Figure[int]:
+        return self._figure(sum, of, Said(*what, **where), "sum")
 
-    def known(self, kind: FieldType, meaning: str, **where: Any) -> Figure[int | None]:
-        return self._figure(known_total, "sum of what is known", kind, meaning, **where)
+    def known(self, *what: Any, of: str | None = None, **where: Any) -> Figure[int | None]:
+        return self._figure(known_total, of, Said(*what, **where), "sum of what is known")
 
-    def total(self, kind: FieldType, meaning: str, **where: Any) -> Figure[int | None]:
-        return self._figure(total, "sum; null if one is not known", kind, meaning, **where)
+    def total(self, *what: Any, of: str | None = None, **where: Any) -> Figure[int | None]:
+        return self._figure(total, of, Said(*what, **where), "sum; null if one is not known")
 
-    def first(self, kind: FieldType, meaning: str, **where: Any) -> Figure[Any]:
-        return self._figure(next, "the same in all", kind, meaning, **where)
+    def first(self, *what: Any, of: str | None = None, **where: Any) -> Figure[Any]:
+        return self._figure(next, of, Said(*what, **where), "the same in all")
 
     def _figure(
-        self,
-        fold: Callable[[Iterator[Any]], T],
-        many: str,
-        kind: FieldType,
-        meaning: str,
-        of: str | None = None,
-        **where: Any,
+        self, fold: Callable[[Iterator[Any]], T], of: str | None, said: Said, many: str
     ) -> Figure[T]:
         def work_out(row: object) -> T:
             value = attrgetter(of or made.attrname or "")
             return fold(map(value, getattr(row, self._parts)))
 
-        made = Figure(work_out, Said(kind, meaning, many=many, **where))
+        made = Figure(work_out, replace(said, many=many))
         return made
 
 
@@ -206,43 +232,74 @@ def known_total(figures: Iterable[int | None]) -> int | None:
     return sum(summands) if summands else None
 
 
-def said(kind: FieldType, meaning: str, **where: Any) -> dict[str, Said]:
-    """The metadata of a dataclass's field; see `Said`."""
-    return {"said": Said(kind, meaning, **where)}
+def figures_of(row: Any) -> tuple[Shown, ...]:
+    """What a row shows, in its order: of its fields those that say what they are, its figures, and
+    what the rows within it show."""
+    own = {field.name: field.metadata["said"] for field in fields(row) if field.metadata}
+    own |= {name: it.said for name, it in vars(row).items() if isinstance(it, Figure)}
+    in_order = sorted(own.items(), key=lambda field: field[1].number)
+    return tuple(shown for name, said in in_order for shown in _shown(row, name, said))
 
 
 def fields_of(row: type[Any]) -> tuple[Field, ...]:
-    """A row's fields, in their order. Raises KeyError for a field that says nothing of itself."""
-    return tuple(Field(field.name, field.metadata["said"]) for field in fields(row))
+    """What a row shows, by name."""
+    return tuple(Field(shown.name, shown.said) for shown in figures_of(row))
 
 
-def figures_of(row: type[Any]) -> tuple[Shown, ...]:
-    """What a row shows, in its order: of its dataclass's fields those that say what they are, and
-    its figures."""
-    of_dataclass = (
-        Shown(field.name, field.metadata["said"])
-        for field in fields(row)
-        if "said" in field.metadata
-    )
-    made = (Shown(name, it.said) for name, it in vars(row).items() if isinstance(it, Figure))
-    return tuple(sorted((*of_dataclass, *made), key=lambda field: field.said.number))
+def _shown(row: type[Any], name: str, said: Said) -> Iterator[Shown]:
+    of = attrgetter(name)
+    if said.type.storage is not Storage.INLINED:
+        yield Shown(name, said, row, of)
+        return
+    for shown in figures_of(said.type.row):
+        yield shown._replace(of=_within(of, shown.of))
 
 
-_figures_of: Callable[[Any], tuple[Shown, ...]] = cache(figures_of)
+def _within(outer: Callable[[Any], Any], inner: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda row: inner(outer(row))
 
 
 def document_of(row: Any, where: str = API) -> dict[str, Any]:
     """The row in JSON's terms, with the figures that are in this document."""
     return {
-        field.name: _plain(field.of(row), where)
-        for field in _figures_of(type(row))
-        if where in field.said.documents
+        name: of(row) if write is None else write(of(row), where)
+        for name, of, write in _written(type(row), where)
     }
 
 
-def _plain(value: Any, where: str) -> Any:
-    if isinstance(value, Mapping):
-        return {str(name): _plain(part, where) for name, part in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_plain(part, where) for part in value]
-    return document_of(value, where) if is_dataclass(value) else value
+def _written_of(row: type[Any], where: str) -> tuple[tuple[str, Any, Any], ...]:
+    """The name of each field of the document, its value in a row, and how JSON has that where it is
+    not the value itself."""
+    return tuple(
+        (shown.name, shown.of, WRITTEN.get(shown.said.type.storage))
+        for shown in figures_of(row)
+        if where in shown.said.documents
+    )
+
+
+_written: Callable[..., tuple[tuple[str, Any, Any], ...]] = cache(_written_of)
+
+
+def rfc3339(epoch_ms: int) -> str:
+    at = datetime.fromtimestamp(epoch_ms / 1000, UTC)
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def rfc3339_or_none(epoch_ms: int | None) -> str | None:
+    return None if epoch_ms is None else rfc3339(epoch_ms)
+
+
+def _by_text(topics: Mapping[str, Mapping[int, int]]) -> dict[str, dict[str, int]]:
+    """JSON has no other names."""
+    return {topic: {str(at): of_topic[at] for at in of_topic} for topic, of_topic in topics.items()}
+
+
+WRITTEN: Mapping[Storage, Callable[[Any, str], Any]] = {
+    Storage.TIME: lambda at_ms, _where: rfc3339_or_none(at_ms),
+    Storage.TIMES: lambda times, _where: times and {at: rfc3339_or_none(times[at]) for at in times},
+    Storage.OFFSETS: lambda topics, _where: topics and _by_text(topics),
+    Storage.PARTITIONS: lambda numbers, _where: [*numbers],
+    Storage.TEXTS: lambda texts, _where: [*texts],
+    Storage.ROW: lambda row, where: None if row is None else document_of(row, where),
+    Storage.ROWS: lambda rows, where: [document_of(row, where) for row in rows],
+}

@@ -15,7 +15,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
-from retentiond.fields import BYTES, Shown, Storage
+from retentiond.fields import BYTES, Shown, Storage, rfc3339
 from retentiond.model import GroupKind
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
@@ -85,6 +85,8 @@ def say_field(field: Shown, row: object, unknown: str = "?") -> str:
         return "-" if storage is Storage.TIME else unknown
     if value == 0 and field.said.is_dash:
         return "-"
+    if storage is Storage.TIME:
+        return rfc3339(value)
     if storage is Storage.FLAG:
         return "yes" if value else "no"
     if storage is Storage.TEXT:
@@ -154,15 +156,6 @@ def say_about(ms: int) -> str:
         if ms >= unit_ms:
             return say_many(ms // unit_ms, unit)
     return say_many(ms // SECOND_MS, "second")
-
-
-def rfc3339(epoch_ms: int) -> str:
-    at = datetime.fromtimestamp(epoch_ms / 1000, UTC)
-    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def rfc3339_or_none(epoch_ms: int | None) -> str | None:
-    return None if epoch_ms is None else rfc3339(epoch_ms)
 
 
 EMPTY_NAME = '""'

@@ -18,7 +18,7 @@ high watermark".
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -31,6 +31,7 @@ from retentiond.fields import (
     OFFSET,
     RECORDS,
     TEXT,
+    described,
     fields_of,
     said,
 )
@@ -138,7 +139,7 @@ class Failure:
         return f"{self.code}: {self.message}" if self.message else self.code
 
 
-@dataclass(frozen=True, slots=True)
+@described
 class PlanRow:
     """One partition of an enabled topic and the decision about it (the grain of a plan).
 
@@ -146,158 +147,117 @@ class PlanRow:
     goes stands beside it, and nowhere else (`retentiond.fields`).
     """
 
-    topic: str = field(metadata=said(TEXT, "the topic", audit="NOT NULL", in_history=True))
-    partition: int = field(
-        metadata=said(NUMBER, "the partition's number", audit="NOT NULL", in_history=True)
+    topic: str = said(TEXT, "the topic", audit="NOT NULL", in_history=True)
+    partition: int = said(NUMBER, "the partition's number", audit="NOT NULL", in_history=True)
+    topic_id: str | None = said(TEXT, "Kafka's id of the topic", audit="NOT NULL", in_history=True)
+    log_start_offset: int | None = said(
+        OFFSET,
+        "first offset that a consumer can read",
+        audit="NOT NULL CHECK (log_start_offset >= 0)",
+        in_history=True,
     )
-    topic_id: str | None = field(
-        metadata=said(TEXT, "Kafka's id of the topic", audit="NOT NULL", in_history=True)
+    high_watermark: int | None = said(
+        OFFSET, "one past the last readable record", audit="", in_history=True
     )
-    log_start_offset: int | None = field(
-        metadata=said(
-            OFFSET,
-            "first offset that a consumer can read",
-            audit="NOT NULL CHECK (log_start_offset >= 0)",
-            in_history=True,
-        )
+    min_committed_offset: int | None = said(
+        OFFSET, "smallest committed offset of the groups that count", audit="", in_history=True
     )
-    high_watermark: int | None = field(
-        metadata=said(OFFSET, "one past the last readable record", audit="", in_history=True)
+    binding_group: str | None = said(
+        TEXT,
+        "the group with the smallest commit or, on a hold, the group that causes it",
+        audit="",
+        in_history=True,
     )
-    min_committed_offset: int | None = field(
-        metadata=said(
-            OFFSET, "smallest committed offset of the groups that count", audit="", in_history=True
-        )
+    binding_committed_offset: int | None = said(OFFSET, "that group's committed offset", audit="")
+    retention_offset: int | None = said(
+        OFFSET,
+        "first offset whose record is younger than the consumed retention; the end if all are "
+        "older",
+        audit="",
     )
-    binding_group: str | None = field(
-        metadata=said(
-            TEXT,
-            "the group with the smallest commit or, on a hold, the group that causes it",
-            audit="",
-            in_history=True,
-        )
+    cutoff: int | None = said(
+        OFFSET,
+        "first offset that is kept",
+        audit="NOT NULL CHECK (cutoff > log_start_offset)",
+        in_history=True,
     )
-    binding_committed_offset: int | None = field(
-        metadata=said(OFFSET, "that group's committed offset", audit="")
+    verdict: Verdict = said(TEXT, "delete, nothing or hold", in_history=True)
+    reason: Reason = said(TEXT, "why", in_history=True)
+    groups: int = said(
+        GROUPS, "how many groups count on the topic", audit="NOT NULL", in_history=True
     )
-    retention_offset: int | None = field(
-        metadata=said(
-            OFFSET,
-            "first offset whose record is younger than the consumed retention; the end if all are "
-            "older",
-            audit="",
-        )
+    records: int = said(
+        RECORDS,
+        "what will be deleted: cutoff less log start offset on `delete`, and where the reason "
+        "is `not_worthwhile`, else 0",
+        audit="NOT NULL",
     )
-    cutoff: int | None = field(
-        metadata=said(
-            OFFSET,
-            "first offset that is kept",
-            audit="NOT NULL CHECK (cutoff > log_start_offset)",
-            in_history=True,
-        )
-    )
-    verdict: Verdict = field(metadata=said(TEXT, "delete, nothing or hold", in_history=True))
-    reason: Reason = field(metadata=said(TEXT, "why", in_history=True))
-    groups: int = field(
-        metadata=said(
-            GROUPS, "how many groups count on the topic", audit="NOT NULL", in_history=True
-        )
-    )
-    records: int = field(
-        metadata=said(
-            RECORDS,
-            "what will be deleted: cutoff less log start offset on `delete`, and where the reason "
-            "is `not_worthwhile`, else 0",
-            audit="NOT NULL",
-        )
-    )
-    predicted_bytes: int | None = field(
+    predicted_bytes: int | None = said(
+        BYTES,
+        "what the deletion frees on the disks of all replicas; null if it is not known",
         default=None,
-        metadata=said(
-            BYTES,
-            "what the deletion frees on the disks of all replicas; null if it is not known",
-            audit="CHECK (predicted_bytes >= 0)",
-            is_known_late=True,
-        ),
+        audit="CHECK (predicted_bytes >= 0)",
+        is_known_late=True,
     )
-    consumed_retention_ms: int | None = field(
+    consumed_retention_ms: int | None = said(
+        MILLISECONDS,
+        "the consumed retention in force; null if the policy contradicts itself",
         default=None,
-        metadata=said(
-            MILLISECONDS,
-            "the consumed retention in force; null if the policy contradicts itself",
-            audit="",
-            in_history=True,
-        ),
+        audit="",
+        in_history=True,
     )
-    under_pressure: bool = field(
+    under_pressure: bool = said(
+        FLAG,
+        "whether one of its replicas lies in a log directory under pressure; the consumed "
+        "retention in force says whether its records are deleted sooner because of that",
         default=False,
-        metadata=said(
-            FLAG,
-            "whether one of its replicas lies in a log directory under pressure; the consumed "
-            "retention in force says whether its records are deleted sooner because of that",
-            audit="NOT NULL DEFAULT false",
-            in_history=True,
-        ),
+        audit="NOT NULL DEFAULT false",
+        in_history=True,
     )
-    only_groups: str | None = field(
+    only_groups: str | None = said(
+        TEXT,
+        "a regular expression that groups have to match to count at all (the patterns of "
+        "`groups.only`); null: every group counts",
         default=None,
-        metadata=said(
-            TEXT,
-            "a regular expression that groups have to match to count at all (the patterns of "
-            "`groups.only`); null: every group counts",
-            audit="",
-        ),
+        audit="",
     )
-    owner: str | None = field(
+    owner: str | None = said(
+        TEXT,
+        "who is asked about the topic: the `owner` of the policy file that covers it; null: "
+        "the main file does",
         default=None,
-        metadata=said(
-            TEXT,
-            "who is asked about the topic: the `owner` of the policy file that covers it; null: "
-            "the main file does",
-            audit="",
-            in_history=True,
-        ),
+        audit="",
+        in_history=True,
     )
-    fence: str | None = field(
+    fence: str | None = said(
+        TEXT,
+        "the policy file whose fence the topic is in (not kept in the audit log); null: none",
         default=None,
-        metadata=said(
-            TEXT,
-            "the policy file whose fence the topic is in (not kept in the audit log); null: none",
-        ),
     )
-    dry_run: bool = field(
+    dry_run: bool = said(
+        FLAG,
+        "whether nothing is requested: the policy has the topic on trial (`dry_run`), or the "
+        "main file's `dry_run` is true",
         default=False,
-        metadata=said(
-            FLAG,
-            "whether nothing is requested: the policy has the topic on trial (`dry_run`), or the "
-            "main file's `dry_run` is true",
-            in_history=True,
-        ),
+        in_history=True,
     )
-    binding_since: str | None = field(
+    binding_since: str | None = said(
+        TEXT,
+        "since when the binding group's commit has not moved or, if the group has vanished, "
+        "since when it has been missing, as far as cycles saw that (RFC 3339); null if no "
+        "cycle saw it",
         default=None,
-        metadata=said(
-            TEXT,
-            "since when the binding group's commit has not moved or, if the group has vanished, "
-            "since when it has been missing, as far as cycles saw that (RFC 3339); null if no "
-            "cycle saw it",
-            audit="",
-        ),
+        audit="",
     )
-    detail: str | None = field(
-        default=None,
-        metadata=said(TEXT, "what exactly changed, failed or is missing, in words", audit=""),
+    detail: str | None = said(
+        TEXT, "what exactly changed, failed or is missing, in words", default=None, audit=""
     )
-    binding_kind: GroupKind | None = field(
-        default=None, metadata=said(TEXT, "the binding group's kind", in_json=False)
+    binding_kind: GroupKind | None = said(TEXT, "the binding group's kind", (), default=None)
+    is_limited: bool = said(
+        FLAG, "whether `limits.records_per_cycle` lowers the cutoff", (), default=False
     )
-    is_limited: bool = field(
-        default=False,
-        metadata=said(FLAG, "whether `limits.records_per_cycle` lowers the cutoff", in_json=False),
-    )
-    is_compacted: bool = field(
-        default=False,
-        metadata=said(FLAG, "whether compaction may have removed some of `records`", in_json=False),
+    is_compacted: bool = said(
+        FLAG, "whether compaction may have removed some of `records`", (), default=False
     )
 
     @property

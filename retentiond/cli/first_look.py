@@ -30,11 +30,11 @@ from retentiond.config import Config
 from retentiond.config.policy_files import leads_to
 from retentiond.cycle import PlannedCycle, plan_cycle
 from retentiond.errors import UsageError
+from retentiond.fields import rfc3339
 from retentiond.formatting import (
     DAY_MS,
     format_duration,
     printable,
-    rfc3339,
     say_count,
     say_duration,
     say_many,

@@ -30,7 +30,7 @@ def show_groups(printer: Printer, rows: Iterable[GroupRow]) -> None:
     from retentiond.tell.figures.group_rows import GroupRow
 
     columns = columns_of(GroupRow, COMMAND)
-    printer.table(columns, rows, lambda row: "yellow" if row.vanished_since else "")
+    printer.table(columns, rows, lambda row: "yellow" if row.vanished_since_ms else "")
 
 
 def by_reader(remembered: Remembered) -> Mapping[ReaderName, Mapping[str, RememberedReader]]:

@@ -112,7 +112,7 @@ def groups(  # noqa: PLR0917 - typer hands each option over by its name
     rows = [
         row
         for row in rows
-        if (row.vanished_since or not vanished)
+        if (row.vanished_since_ms or not vanished)
         and (not topic or any(map(is_asked, row.reads or ())))
     ]
     rows.sort(key=lambda row: (row.group, row.kind))
@@ -130,7 +130,7 @@ def groups(  # noqa: PLR0917 - typer hands each option over by its name
 def _matters(row: GroupRow) -> tuple[bool, int, int]:
     """The order on a terminal: who has vanished longest, then who reads most without committing,
     then who reads the most topics."""
-    since_ms = row.absent_since_ms
+    since_ms = row.vanished_since_ms
     return since_ms is None, since_ms or -(row.without_commit_count or 0), -(row.topic_count or 0)
 
 
@@ -149,7 +149,7 @@ def _print(rows: list[GroupRow], lost: str | None, age_ms: int | None) -> None:
         )
     if lost:
         printer.say(f"Nothing is deleted: {lost}.")
-    vanished = sum(row.vanished_since is not None for row in rows)
+    vanished = sum(row.vanished_since_ms is not None for row in rows)
     unknown = sum(not row.remembered for row in rows)
     also = f", {unknown} not remembered" if unknown else ""
     printer.say(f"{say_many(len(rows), 'group')}, {vanished} vanished{also}")

@@ -26,7 +26,8 @@ from retentiond.cli.options import (
 )
 from retentiond.cli.output.printing import FIGURE, NAME, WORD, Column, Printer, print_json
 from retentiond.errors import UsageError
-from retentiond.formatting import printable, rfc3339, rfc3339_or_none, say_many
+from retentiond.fields import rfc3339, rfc3339_or_none
+from retentiond.formatting import printable, say_many
 from retentiond.kafka.settings.command_config import read_settings
 from retentiond.kafka.settings.properties import translate
 from retentiond.model import Failure

@@ -11,7 +11,7 @@ import typer
 from retentiond.cli.options import ConfigPath, Debug, load, set_up
 from retentiond.cli.output.printing import Printer, next_cycle
 from retentiond.errors import StateError, UsageError
-from retentiond.formatting import rfc3339
+from retentiond.fields import rfc3339
 from retentiond.state.operator_actions import (
     NO_REASON,
     Pause,

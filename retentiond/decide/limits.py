@@ -15,7 +15,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from retentiond.config import Limits, Worthwhile
-from retentiond.formatting import rfc3339, say_about, say_bytes, say_many
+from retentiond.fields import rfc3339
+from retentiond.formatting import say_about, say_bytes, say_many
 from retentiond.model import PlanRow, Reason, TopicPartition, Verdict, in_turn
 
 

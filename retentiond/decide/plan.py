@@ -35,7 +35,7 @@ from retentiond.decide.rule import (
     with_reason,
 )
 from retentiond.decide.star_schema import StarSchema, star_schema, to_dataframes, with_join_hint
-from retentiond.formatting import rfc3339
+from retentiond.fields import rfc3339
 from retentiond.model import VERDICT_OF, PlanRow, Reason
 from retentiond.snapshot import NOWHERE, GroupTopic, Snapshot
 from retentiond.spark.session import SparkSessions

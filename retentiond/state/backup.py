@@ -14,7 +14,7 @@ from contextlib import closing
 from pathlib import Path
 
 from retentiond.errors import StateError, UsageError
-from retentiond.formatting import rfc3339
+from retentiond.fields import rfc3339
 from retentiond.state.audit_file import AUDIT_NAME
 from retentiond.state.groups_file import NAME as GROUPS_NAME
 from retentiond.state.groups_file import loss_of_missing

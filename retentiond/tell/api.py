@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from retentiond.fields import API, GROUP, GROUP_LIST, document_of
+from retentiond.fields import GROUP, GROUP_LIST, document_of
 from retentiond.state.groups_lookup import readers_of, topics_read_by
 from retentiond.state.operator_actions import read_pause
 from retentiond.tell.figures.group_rows import group_of, groups_of, groups_on
@@ -44,7 +44,7 @@ def api(status: DaemonStatus, state_dir: Path) -> list[BaseRoute]:
         return respond
 
     def health(_request: Request) -> Response:
-        found = [document_of(finding, API) for finding in findings(status, read_pause(state_dir))]
+        found = [document_of(finding) for finding in findings(status, read_pause(state_dir))]
         return JSONResponse({"findings": found})
 
     return [
@@ -63,7 +63,7 @@ class _Answers:
     state_dir: Path
 
     def topics(self, _request: Request, report: CycleReport) -> dict[str, Any]:
-        return {"topics": [document_of(topic, API) for topic in report.answers.topics]}
+        return {"topics": [document_of(topic) for topic in report.answers.topics]}
 
     def topic(self, request: Request, report: CycleReport) -> dict[str, Any] | None:
         name = request.path_params["name"]
@@ -71,10 +71,10 @@ class _Answers:
         if topic is None:
             return None
         readers = readers_of(self.state_dir, name)
-        return document_of(topic, API) | {
+        return document_of(topic) | {
             "groups": None
             if readers is None
-            else [group.document(API) for group in groups_on(topic, readers)],
+            else [document_of(group) for group in groups_on(topic, readers)],
             "partitions": [
                 partition_document(partition) | outcome_document(partition.outcome)
                 for partition in topic.partitions

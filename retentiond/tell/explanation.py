@@ -13,8 +13,8 @@ from typing import Any
 from retentiond.config import TopicPolicy
 from retentiond.disks.predictions import is_tiered
 from retentiond.disks.pressure import say_log_dir
-from retentiond.fields import API, EXPLAINED, PARTITION, document_of
-from retentiond.formatting import rfc3339, rfc3339_or_none, say_about, say_bytes
+from retentiond.fields import API, EXPLAINED, PARTITION, document_of, rfc3339, rfc3339_or_none
+from retentiond.formatting import say_about, say_bytes
 from retentiond.kafka.interface import TopicConfig
 from retentiond.model import Outcome, PlanRow, Reason, Verdict
 from retentiond.snapshot import PartitionReading, TopicReading
@@ -242,7 +242,7 @@ def topic_document(explained: TopicExplanation) -> dict[str, Any]:
         **document_of(explained.answer, API),
         **_last_requests_document(explained),
         "reasons": [_similar_document(similar, explained) for similar in explained.reasons],
-        "groups": [group.document(EXPLAINED) for group in explained.groups],
+        "groups": [document_of(group, EXPLAINED) for group in explained.groups],
         "partitions": [
             explanation_document(explained, partition) for partition in explained.partitions
         ],

@@ -6,15 +6,13 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 from retentiond.disks.broker_disks import NO_DISKS, DiskReport
 from retentiond.disks.pressure import LogDirRelief
-from retentiond.fields import PLAN, document_of
-from retentiond.formatting import few, rfc3339
+from retentiond.fields import PLAN, document_of, rfc3339
+from retentiond.formatting import few
 from retentiond.model import (
-    ROW_FIELDS,
     DeletionOutcome,
     Outcome,
     Plan,
@@ -42,9 +40,6 @@ from retentiond.tell.reasons import GRANT, with_address
 
 MOST_REASONS = 5
 """How many reasons for deletions that were not done are put in words."""
-
-_JSON_FIELDS = tuple(field.name for field in ROW_FIELDS if field.said.in_json)
-_json_values = attrgetter(*_JSON_FIELDS)
 
 
 class GroupState(NamedTuple):
@@ -273,9 +268,8 @@ def _relief_document(relief: LogDirRelief) -> dict[str, Any]:
 
 def row_document(row: PlanRow) -> dict[str, Any]:
     """A partition of the plan in JSON's terms, under the names that every output uses."""
-    fields = dict(zip(_JSON_FIELDS, _json_values(row), strict=True))
     goes = row.verdict is Verdict.DELETE or row.reason is Reason.NOT_WORTHWHILE
-    return fields if goes else fields | {"predicted_bytes": 0}
+    return document_of(row) if goes else document_of(row) | {"predicted_bytes": 0}
 
 
 def outcome_document(outcome: DeletionOutcome | None) -> dict[str, Any]:

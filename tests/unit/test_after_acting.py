@@ -18,7 +18,7 @@ from retentiond.cycle import CycleContext, plan_cycle, run_cycle
 from retentiond.disks.broker_disks import BrokerDisks
 from retentiond.disks.stuck import Stuck
 from retentiond.errors import StateError
-from retentiond.formatting import rfc3339
+from retentiond.fields import rfc3339
 from retentiond.kafka.interface import LogDir, LogDirs, Replica
 from retentiond.model import Failure, TopicPartition
 from retentiond.state.audit_records import read_deletions

@@ -7,7 +7,20 @@ from typing import get_args, get_type_hints
 
 import pytest
 
-from retentiond.fields import Field, Storage
+from retentiond.fields import (
+    NUMBERS,
+    TEXT,
+    TIME,
+    Field,
+    Storage,
+    described,
+    document_of,
+    figure,
+    figures_of,
+    inlined,
+    rows_of,
+    said,
+)
 from retentiond.history.schema import COLUMNS, SCHEMA, RowKind
 from retentiond.model import ROW_FIELDS, PlanRow
 from retentiond.state.audit_file import SCHEMA as AUDIT_SCHEMA
@@ -30,7 +43,7 @@ def test_what_is_said_of_a_field_is_what_it_holds(field: Field) -> None:
 @pytest.mark.parametrize("field", ROW_FIELDS, ids=lambda field: field.name)
 def test_a_field_stands_where_it_is_said_to(field: Field) -> None:
     name, said = field
-    assert (name in row_document(row("orders"))) == said.in_json
+    assert (name in row_document(row("orders"))) == bool(said.documents)
     _, _, deletions = AUDIT_SCHEMA.partition("CREATE TABLE deletions")
     assert (f"\n    {name} " in deletions) == (said.audit is not None)
     of_a_partition = COLUMNS[RowKind.PARTITION]
@@ -40,5 +53,36 @@ def test_a_field_stands_where_it_is_said_to(field: Field) -> None:
 
 def test_a_row_is_printed_in_the_order_of_its_fields() -> None:
     assert list(row_document(row("orders"))) == [
-        each.name for each in ROW_FIELDS if each.said.in_json
+        field.name for field in ROW_FIELDS if field.said.documents
+    ]
+
+
+@described
+class Disk:
+    path: str = said(TEXT, "its path")
+    full_at_ms: int | None = said(TIME, "when it is full", default=None)
+    owner: str = said(TEXT, "its owner", (), default="")
+
+
+@described
+class Host:
+    disk: Disk = inlined(Disk)
+    others: tuple[Disk, ...] = said(rows_of(Disk), "its other disks")
+
+    @figure(NUMBERS, "their numbers")
+    def numbers(self) -> tuple[int, ...]:
+        return tuple(range(len(self.others)))
+
+
+def test_a_row_within_a_row_stands_in_its_place() -> None:
+    host = Host(Disk("/a", 0), (Disk("/b"),))
+    assert document_of(host) == {
+        "path": "/a",
+        "full_at": "1970-01-01T00:00:00.000Z",
+        "others": [{"path": "/b", "full_at": None}],
+        "numbers": [0],
+    }
+    assert [(shown.name, shown.row) for shown in figures_of(Host)][:2] == [
+        ("path", Disk),
+        ("full_at", Disk),
     ]

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
+from retentiond.fields import rfc3339
 from retentiond.formatting import (
     HOUR_MS,
     format_duration,
     label,
     parse_duration,
-    rfc3339,
     say_bytes,
     say_count,
     say_duration,

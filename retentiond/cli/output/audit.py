@@ -19,8 +19,8 @@ from retentiond.act.approved import GroupEvidence
 from retentiond.cli.output.files import new_file, refuse_unfit
 from retentiond.cli.output.printing import FIGURE, NAME, WORD, Column, Printer, csv_cell
 from retentiond.errors import UsageError
-from retentiond.fields import Storage
-from retentiond.formatting import rfc3339, say_any, say_many, say_name
+from retentiond.fields import Storage, rfc3339
+from retentiond.formatting import say_any, say_many, say_name
 from retentiond.model import ROW_FIELDS, Outcome
 from retentiond.state.audit_records import DeletionRecord
 from retentiond.state.operator_actions import Action
@@ -188,7 +188,11 @@ ARROW_TYPES = {
 SCHEMA = pa.schema(
     [
         *((field.name, field.type) for field in BEFORE_ROW),
-        *((name, ARROW_TYPES[said.type.storage]) for name, said in ROW_FIELDS if said.in_json),
+        *(
+            (field.name, ARROW_TYPES[field.said.type.storage])
+            for field in ROW_FIELDS
+            if field.said.documents
+        ),
         *((field.name, field.type) for field in AFTER_ROW),
     ]
 )

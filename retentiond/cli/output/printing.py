@@ -21,8 +21,8 @@ from rich.console import Console
 from rich.segment import Segment
 from rich.table import Table
 
-from retentiond.fields import Shown, Storage, figures_of
-from retentiond.formatting import printable, rfc3339, say_field
+from retentiond.fields import Shown, Storage, figures_of, rfc3339
+from retentiond.formatting import printable, say_field
 
 T = TypeVar("T")
 

@@ -15,9 +15,9 @@ from jinja2 import Environment, FileSystemLoader
 
 from retentiond.cli.output.printing import FIGURE, NAME, WORD, Column, Printer, told
 from retentiond.cli.past.options import past_document, say_bytes_if_known, say_past
+from retentiond.fields import rfc3339
 from retentiond.formatting import (
     HOUR_MS,
-    rfc3339,
     say_bytes,
     say_count,
     say_gib_days,

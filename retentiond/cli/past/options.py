@@ -24,9 +24,9 @@ from retentiond.cli.options import (
 )
 from retentiond.clock import now_ms
 from retentiond.errors import HistoryUnavailable, UsageError
+from retentiond.fields import rfc3339
 from retentiond.formatting import (
     format_duration,
-    rfc3339,
     say_about,
     say_bytes,
     say_many,

@@ -39,15 +39,8 @@ from retentiond.cli.past.options import (
     say_retention,
 )
 from retentiond.errors import UsageError
-from retentiond.formatting import (
-    MINUTE_MS,
-    rfc3339,
-    say_about,
-    say_count,
-    say_many,
-    say_name,
-    say_verb,
-)
+from retentiond.fields import rfc3339
+from retentiond.formatting import MINUTE_MS, say_about, say_count, say_many, say_name, say_verb
 from retentiond.kafka.interface import INTERNAL_TOPICS
 
 if TYPE_CHECKING:

@@ -39,14 +39,8 @@ from retentiond.cli.past.options import (
     say_retention,
 )
 from retentiond.errors import UsageError
-from retentiond.formatting import (
-    rfc3339,
-    say_bytes,
-    say_count,
-    say_many,
-    say_name,
-    say_share,
-)
+from retentiond.fields import rfc3339
+from retentiond.formatting import say_bytes, say_count, say_many, say_name, say_share
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -35,6 +35,7 @@ from retentiond.fields import (
     TEXT,
     TOPICS,
     FiguresOf,
+    described,
     figure,
     rows_of,
     said,
@@ -155,38 +156,30 @@ class SimilarPartitions:
 OF_PARTITIONS = FiguresOf("partitions")
 
 
-@dataclass(frozen=True)
+@described
 class TopicAnswer:
     """The figures of a topic, each with what it means and where it is shown. ``partitions``: at
     least one, ascending."""
 
-    topic: str = field(
-        metadata=said(
-            TEXT,
-            "the topic",
-            documents=TOPICS,
-            columns={FIRST_LOOK: "TOPIC", FIRST_LOOK_OF_RECORDS: "TOPIC"},
-        )
+    topic: str = said(
+        TEXT, "the topic", TOPICS, columns={FIRST_LOOK: "TOPIC", FIRST_LOOK_OF_RECORDS: "TOPIC"}
     )
     partitions: tuple[PartitionAnswer, ...]
 
     owner = OF_PARTITIONS.first(
         TEXT,
         "who is asked about the topic: the `owner` of its policy file; null: the main file does",
+        (API, PLAN),
         of="row.owner",
-        documents=(API, PLAN),
     )
     fence = OF_PARTITIONS.first(
-        TEXT,
-        "the policy file whose fence the topic is in; null: none",
-        of="row.fence",
-        documents=(API, PLAN),
+        TEXT, "the policy file whose fence the topic is in; null: none", (API, PLAN), of="row.fence"
     )
     dry_run = OF_PARTITIONS.first(
         FLAG, "whether its policy has it on trial, or the whole daemon is dry", of="row.dry_run"
     )
 
-    @figure(PARTITIONS, "how many partitions it has", name="partitions", documents=(FIRST_LOOK,))
+    @figure(PARTITIONS, "how many partitions it has", (FIRST_LOOK,), name="partitions")
     def partition_count(self) -> int:
         return len(self.partitions)
 
@@ -194,14 +187,14 @@ class TopicAnswer:
     def verdicts(self) -> Counter[Verdict]:
         return Counter(partition.row.verdict for partition in self.partitions)
 
-    @figure(GROUPS, "how many groups count on the topic", name="groups", documents=(FIRST_LOOK,))
+    @figure(GROUPS, "how many groups count on the topic", (FIRST_LOOK,), name="groups")
     def group_count(self) -> int:
         return max(partition.row.groups for partition in self.partitions)
 
     size_bytes = OF_PARTITIONS.total(
         BYTES,
         "bytes that the topic takes on the disks of all replicas; null if they are not known",
-        documents=TOPICS,
+        TOPICS,
         metric="retentiond_log_size_bytes",
         columns={FIRST_LOOK: "ON DISK", PAGE: "On disk"},
         sort="bytes",
@@ -210,15 +203,15 @@ class TopicAnswer:
         BYTES,
         "estimated bytes that the last plan's deletions free on the disks of all replicas; null if "
         "they are not known",
-        documents=(API, PLAN),
+        (API, PLAN),
         metric="retentiond_predicted_bytes",
     )
 
     @figure(
         BYTES,
         "as above, and null too if the size is not known",
+        (FIRST_LOOK,),
         name="predicted_bytes",
-        documents=(FIRST_LOOK,),
         columns={FIRST_LOOK: "FREES"},
         is_dash=True,
     )
@@ -230,15 +223,15 @@ class TopicAnswer:
         RECORDS,
         "records from log start offset to high watermark, over the partitions whose offsets are "
         "known; null if there are none",
+        (),
         of="log_records",
-        documents=(),
         metric="retentiond_log_records",
         columns={FIRST_LOOK_OF_RECORDS: "RECORDS"},
     )
     records = OF_PARTITIONS.sum(
         RECORDS,
         "records that the plan's deletions delete",
-        documents=TOPICS,
+        TOPICS,
         columns={FIRST_LOOK: "RECORDS", FIRST_LOOK_OF_RECORDS: "WOULD GO"},
         is_dash=True,
     )
@@ -246,7 +239,7 @@ class TopicAnswer:
     @figure(
         BYTES,
         "what brokers have freed since the last cycle, because of earlier deletions",
-        documents=(API, PLAN),
+        (API, PLAN),
     )
     def freed_bytes(self) -> int:
         return self.partitions[0].disk.freed_bytes.get(self.topic, 0)
@@ -262,8 +255,8 @@ class TopicAnswer:
     @figure(
         RECORDS,
         "records from log start offset to high watermark, where the offsets are known",
+        (API, FIRST_LOOK),
         name="records_on_disk",
-        documents=(API, FIRST_LOOK),
     )
     def log_records(self) -> int:
         return self.known_log_records or 0
@@ -279,8 +272,8 @@ class TopicAnswer:
     @figure(
         PARTITIONS,
         "how many partitions have offsets that can't be read",
+        (API, FIRST_LOOK),
         name="unreadable_partitions",
-        documents=(API, FIRST_LOOK),
     )
     def unreadable(self) -> int:
         return sum(partition.log_records is None for partition in self.partitions)
@@ -288,7 +281,7 @@ class TopicAnswer:
     @figure(
         TEXT,
         "the system that the topic belongs to, by its name; null: none is known",
-        documents=(API, FIRST_LOOK),
+        (API, FIRST_LOOK),
     )
     def belongs_to(self) -> str | None:
         return None if self.system is None else self.system.short
@@ -296,8 +289,8 @@ class TopicAnswer:
     @figure(
         rows_of(KeptRecords),
         "the records that stay, by cause, the most records first",
+        (API, FIRST_LOOK),
         name="kept_by",
-        documents=(API, FIRST_LOOK),
     )
     def kept(self) -> tuple[KeptRecords, ...]:
         parts = (kept for partition in self.partitions for kept in partition.kept)
@@ -362,25 +355,23 @@ def caveats(topics: Iterable[TopicAnswer]) -> Iterator[Caveat]:
 OF_TOPICS = FiguresOf("topics")
 
 
-@dataclass(frozen=True)
+@described
 class ClusterAnswer:
     """The figures of a whole plan. ``topics``: in the plan's order."""
 
     topics: tuple[TopicAnswer, ...] = ()
-    log_bytes: int | None = field(
+    log_bytes: int | None = said(
+        BYTES,
+        "the size of all logs on all disks, Kafka's own included; null if a disk can't be read",
+        (API, FIRST_LOOK),
         default=None,
-        metadata=said(
-            BYTES,
-            "the size of all logs on all disks, Kafka's own included; null if a disk can't be read",
-            documents=(API, FIRST_LOOK),
-        ),
     )
 
-    @figure(NUMBER, "how many topics", name="topics", documents=(API, FIRST_LOOK))
+    @figure(NUMBER, "how many topics", (API, FIRST_LOOK), name="topics")
     def topic_count(self) -> int:
         return len(self.topics)
 
-    @figure(PARTITIONS, "how many partitions", name="partitions", documents=(API, FIRST_LOOK))
+    @figure(PARTITIONS, "how many partitions", (API, FIRST_LOOK), name="partitions")
     def partition_count(self) -> int:
         return len(self.partitions)
 
@@ -419,32 +410,30 @@ class ClusterAnswer:
             )
         )
 
-    records = OF_TOPICS.sum(
-        RECORDS, "records that the plan's deletions delete", documents=(API, FIRST_LOOK)
-    )
+    records = OF_TOPICS.sum(RECORDS, "records that the plan's deletions delete", (API, FIRST_LOOK))
     log_records = OF_TOPICS.sum(
         RECORDS,
         "records from log start offset to high watermark, where the offsets are known",
+        (API, FIRST_LOOK),
         name="records_on_disk",
-        documents=(API, FIRST_LOOK),
     )
     predicted_bytes = OF_TOPICS.total(
-        BYTES, "what the deletions free; null if it is not known of all topics", documents=()
+        BYTES, "what the deletions free; null if it is not known of all topics", ()
     )
     known_predicted_bytes = OF_TOPICS.known(
         BYTES,
         "what the deletions free on the topics whose bytes are known; null if they are known of no "
         "topic",
+        (API, FIRST_LOOK),
         of="predicted_of_size",
         name="predicted_bytes",
-        documents=(API, FIRST_LOOK),
     )
 
     @figure(
         FLAG,
         "whether it is known of every topic how many bytes its deletions free",
+        (API, FIRST_LOOK),
         name="is_bytes_known_of_all",
-        documents=(API, FIRST_LOOK),
     )
     def is_bytes_known(self) -> bool:
         return all(topic.predicted_of_size is not None for topic in self.topics)
@@ -452,8 +441,8 @@ class ClusterAnswer:
     @figure(
         rows_of(KeptRecords),
         "the records that stay in the cluster, by cause, the most bytes first",
+        (API, FIRST_LOOK),
         name="kept_by",
-        documents=(API, FIRST_LOOK),
     )
     def kept(self) -> tuple[KeptRecords, ...]:
         kept = summed_by_keeper(part for topic in self.topics for part in topic.kept)

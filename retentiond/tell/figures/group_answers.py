@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 from retentiond.fields import (
     API,
@@ -22,13 +21,13 @@ from retentiond.fields import (
     TEXT,
     TIME,
     WORD,
-    document_of,
+    described,
     figure,
+    inlined,
     known_total,
     said,
     total,
 )
-from retentiond.formatting import rfc3339_or_none
 from retentiond.memory.readers import GroupOnTopic
 from retentiond.model import GroupKind
 from retentiond.tell.figures.answers import TopicAnswer
@@ -39,91 +38,67 @@ ANY = (*TOPIC, PARTITION)
 READING = (EXPLAINED, PARTITION)
 
 
-@dataclass(frozen=True)
+@described
 class TopicReader:
     """A group that reads a topic. Mappings are by partition.
 
     - ``kind``: None if only the plan knows the group.
     - ``committed``: the group's known commits; ``remembered``: those that earlier cycles saw last.
     - ``stands_since_ms``: when a commit was first seen at its present offset.
-    - ``absent_since_ms``: since when the group has had no commit on the topic.
     - ``state``, ``trace`` and ``problem`` come from a snapshot.
     """
 
-    group_id: str = field(metadata=said(TEXT, "the id of the group", name="group", documents=ANY))
-    kind: GroupKind | None = field(
-        metadata=said(WORD, "its kind; null: only the plan knows the group", documents=ANY)
-    )
+    group_id: str = said(TEXT, "the id of the group", ANY, name="group")
+    kind: GroupKind | None = said(WORD, "its kind; null: only the plan knows the group", ANY)
     committed: Mapping[int, int] = field(default_factory=dict)
     stands_since_ms: Mapping[int, int] = field(default_factory=dict)
-    absent_since_ms: int | None = None
     remembered: Mapping[int, int | None] = field(default_factory=dict)
-    state: str = field(
-        default="",
-        metadata=said(WORD, "its state, as Kafka says it", documents=READING),
+    state: str = said(WORD, "its state, as Kafka says it", READING, default="")
+    trace: str = said(TEXT, "why the group counts", READING, default="", name="counts_because")
+
+    absent_since_ms: int | None = said(
+        TIME, "since when the group has had no commit; null: it has one", ANY, default=None
     )
-    trace: str = field(
-        default="",
-        metadata=said(TEXT, "why the group counts", name="counts_because", documents=READING),
-    )
-
-    @figure(TIME, "since when the group has had no commit; null: it has one", documents=ANY)
-    def absent_since(self) -> str | None:
-        return rfc3339_or_none(self.absent_since_ms)
-
-    problem: str | None = field(
-        default=None,
-        metadata=said(TEXT, "why it can't be read; null: it can", documents=READING),
-    )
+    problem: str | None = said(TEXT, "why it can't be read; null: it can", READING, default=None)
 
 
-@dataclass(frozen=True)
+@described
 class GroupAnswer:
     """The figures of a group on a topic. ``ends``: the high watermarks of all partitions of the
     topic."""
 
-    reader: TopicReader
+    reader: TopicReader = inlined(TopicReader)
     ends: Mapping[int, int | None]
 
     @figure(
         RECORDS,
         "records that it has yet to read; null if that is not known of each partition",
-        documents=TOPIC,
+        TOPIC,
     )
     def lag(self) -> int | None:
         return total(self.lags.values())
 
-    @figure(TIME, "since when it has not moved; null if that was not seen", documents=TOPIC)
-    def stands_since(self) -> str | None:
-        return rfc3339_or_none(self.stands_since_ms)
+    @figure(TIME, "since when it has not moved; null if that was not seen", TOPIC)
+    def stands_since_ms(self) -> int | None:
+        """On the partition with lag where it has stood longest; without lag, on the first one."""
+        since_ms = self.reader.stands_since_ms
+        behind = [since_ms[at] for at, lag in self.lags.items() if lag != 0 and at in since_ms]
+        return min(behind) if behind else since_ms.get(next(iter(self.ends)))
 
-    binds: tuple[int, ...] = field(
-        metadata=said(
-            NUMBERS,
-            "the partitions where it has the smallest commit or causes the hold",
-            documents=TOPIC,
-        )
+    binds: tuple[int, ...] = said(
+        NUMBERS, "the partitions where it has the smallest commit or causes the hold", TOPIC
     )
 
-    @figure(NUMBERS, "the partitions where it has no commit", documents=TOPIC)
+    @figure(NUMBERS, "the partitions where it has no commit", TOPIC)
     def without_commit(self) -> tuple[int, ...]:
         return tuple(partition for partition in self.ends if partition not in self.reader.committed)
 
-    kept_records: int = field(
-        metadata=said(
-            RECORDS,
-            "how many records stay there because of it; others may have yet to read some of them, "
-            "too",
-            documents=TOPIC,
-        )
+    kept_records: int = said(
+        RECORDS,
+        "how many records stay there because of it; others may have yet to read some of them, too",
+        TOPIC,
     )
-    kept_bytes: int | None = field(
-        metadata=said(BYTES, "about what these take; null if that is not known", documents=TOPIC)
-    )
-
-    def document(self, where: str) -> dict[str, Any]:
-        """The group with its figures on the topic."""
-        return document_of(self.reader, where) | document_of(self, where)
+    kept_bytes: int | None = said(BYTES, "about what these take; null if that is not known", TOPIC)
 
     @property
     def group_id(self) -> str:
@@ -144,14 +119,6 @@ class GroupAnswer:
     def known_lag(self) -> int | None:
         """The lag over the partitions where it is known; None if it is known on none."""
         return known_total(self.lags.values())
-
-    @property
-    def stands_since_ms(self) -> int | None:
-        """Since when the group has not moved, on the partition with lag where it has stood longest;
-        without lag, on the first partition. None if that was not observed."""
-        since_ms = self.reader.stands_since_ms
-        behind = [since_ms[at] for at, lag in self.lags.items() if lag != 0 and at in since_ms]
-        return min(behind) if behind else since_ms.get(next(iter(self.ends)))
 
 
 def group_answers(topic: TopicAnswer, readers: Iterable[TopicReader]) -> tuple[GroupAnswer, ...]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from retentiond.fields import (
@@ -26,10 +24,10 @@ from retentiond.fields import (
     TOPIC_COUNT,
     WORD,
     FiguresOf,
+    described,
     figure,
     said,
 )
-from retentiond.formatting import rfc3339_or_none
 from retentiond.memory.readers import RememberedReader
 from retentiond.model import PlanRow, Verdict
 from retentiond.tell.figures.answers import TopicAnswer
@@ -44,7 +42,7 @@ READING = (GROUP, COMMAND)
 OF_TOPICS = FiguresOf("answers")
 
 
-@dataclass(frozen=True)
+@described
 class GroupRow:
     """A group, or an external reader.
 
@@ -54,79 +52,71 @@ class GroupRow:
       first, then those on which it lags most.
     """
 
-    group: str = field(
-        metadata=said(TEXT, "the id of the group", documents=OF_GROUPS, columns={COMMAND: "GROUP"})
+    group: str = said(TEXT, "the id of the group", OF_GROUPS, columns={COMMAND: "GROUP"})
+    kind: str | None = said(
+        WORD,
+        "its kind, such as classic or external; null: not known",
+        OF_GROUPS,
+        columns={COMMAND: "KIND"},
     )
-    kind: str | None = field(
-        metadata=said(
-            WORD,
-            "its kind, such as classic or external; null: not known",
-            documents=OF_GROUPS,
-            columns={COMMAND: "KIND"},
-        )
-    )
-    state: str | None = field(
+    state: str | None = said(
+        WORD,
+        "live, empty, vanished or unreadable; null: the last cycle did not see it",
+        API_OF_GROUPS,
         default=None,
-        metadata=said(
-            WORD,
-            "live, empty, vanished or unreadable; null: the last cycle did not see it",
-            documents=API_OF_GROUPS,
-        ),
     )
-    vanished_ms: int | None = field(
+    vanished_ms: int | None = said(
+        MILLISECONDS,
+        "for how long it has been seen to be missing; null: it is not missing",
+        API_OF_GROUPS,
         default=None,
-        metadata=said(
-            MILLISECONDS,
-            "for how long it has been seen to be missing; null: it is not missing",
-            documents=API_OF_GROUPS,
-        ),
     )
     reads: Mapping[str, RememberedReader] | None = None
     bound: tuple[PlanRow, ...] = ()
     on: tuple[tuple[TopicAnswer, GroupAnswer], ...] = ()
 
-    @figure(PARTITIONS, "how many partitions it binds", documents=API_OF_GROUPS)
+    @figure(PARTITIONS, "how many partitions it binds", API_OF_GROUPS)
     def binds_partitions(self) -> int:
         return len(self.bound)
 
-    @figure(PARTITIONS, "how many of these are held", documents=API_OF_GROUPS)
+    @figure(PARTITIONS, "how many of these are held", API_OF_GROUPS)
     def holds_partitions(self) -> int:
         return sum(row.verdict is Verdict.HOLD for row in self.bound)
 
-    @figure(TOPIC_COUNT, "how many topics it reads", documents=(), columns={COMMAND: "TOPICS"})
+    @figure(TOPIC_COUNT, "how many topics it reads", (), columns={COMMAND: "TOPICS"})
     def topic_count(self) -> int | None:
         return None if self.reads is None else len(self.reads)
 
     @figure(
         TOPIC_COUNT,
         "on how many topics it has never committed",
-        documents=(),
+        (),
         columns={COMMAND: "WITHOUT COMMIT"},
         is_dash=True,
     )
     def without_commit_count(self) -> int | None:
         return None if self.without_commit is None else len(self.without_commit)
 
-    remembered: bool | None = field(
+    remembered: bool | None = said(
+        FLAG,
+        "whether it is remembered as a reader; null: what is remembered can't be read",
+        READING,
         default=True,
-        metadata=said(
-            FLAG,
-            "whether it is remembered as a reader; null: what is remembered can't be read",
-            documents=READING,
-            columns={COMMAND: "REMEMBERED"},
-        ),
+        columns={COMMAND: "REMEMBERED"},
     )
 
     @figure(
         TIME,
         "since when it has been missing on all topics that it is remembered on; null: it is not",
-        documents=READING,
+        READING,
         columns={COMMAND: "VANISHED SINCE"},
     )
-    def vanished_since(self) -> str | None:
-        return rfc3339_or_none(self.absent_since_ms)
+    def vanished_since_ms(self) -> int | None:
+        absent = [last.absent_since_ms for last in (self.reads or {}).values()]
+        known = [since_ms for since_ms in absent if since_ms is not None]
+        return max(known, default=None) if len(known) == len(absent) else None
 
-    @figure(OFFSETS, "its last commits; null: what it reads is not known", documents=READING)
+    @figure(OFFSETS, "its last commits; null: what it reads is not known", READING)
     def topics(self) -> dict[str, dict[int, int]] | None:
         if self.reads is None:
             return None
@@ -138,39 +128,31 @@ class GroupRow:
         TIMES,
         "the topics that it reads and has never committed on, with since when that is known (null: "
         "it is not); null: what it reads is not known",
-        documents=READING,
+        READING,
     )
-    def without_commit(self) -> dict[str, str | None] | None:
+    def without_commit(self) -> dict[str, int | None] | None:
         if self.reads is None:
             return None
         return {
-            topic: rfc3339_or_none(last.seen_at_ms)
-            for topic, last in sorted(self.reads.items())
-            if not last.offsets
+            topic: last.seen_at_ms for topic, last in sorted(self.reads.items()) if not last.offsets
         }
 
-    kept_records = OF_TOPICS.sum(RECORDS, "records that stay because of it", documents=(GROUP,))
+    kept_records = OF_TOPICS.sum(RECORDS, "records that stay because of it", (GROUP,))
     kept_bytes = OF_TOPICS.total(
         BYTES,
         "about what these take on the disks of all replicas; null if that is not known",
-        documents=(GROUP,),
+        (GROUP,),
     )
     known_lag = OF_TOPICS.known(
         RECORDS,
         "records that it has yet to read, where that is known; null: it is known nowhere",
+        (GROUP,),
         name="lag_records",
-        documents=(GROUP,),
     )
 
     @property
     def answers(self) -> tuple[GroupAnswer, ...]:
         return tuple(answer for _, answer in self.on)
-
-    @cached_property
-    def absent_since_ms(self) -> int | None:
-        absent = [last.absent_since_ms for last in (self.reads or {}).values()]
-        known = [since_ms for since_ms in absent if since_ms is not None]
-        return max(known, default=None) if len(known) == len(absent) else None
 
     @property
     def keeps_since_ms(self) -> int | None:
@@ -229,7 +211,13 @@ def groups_on(
 
 
 def _reader(group_id: str, last: RememberedReader) -> TopicReader:
-    return TopicReader(group_id, last.kind, last.offsets, last.moved_at_ms, last.absent_since_ms)
+    return TopicReader(
+        group_id,
+        last.kind,
+        last.offsets,
+        last.moved_at_ms,
+        absent_since_ms=last.absent_since_ms,
+    )
 
 
 def _on_topics(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from retentiond.fields import (
@@ -14,6 +13,7 @@ from retentiond.fields import (
     PARTITION,
     RECORDS,
     TEXT,
+    described,
     figure,
     said,
     total,
@@ -37,31 +37,25 @@ KEPT_BY_LIMIT = KeptBecause(Reason.LIMIT_REACHED)
 KEPT = (API, FIRST_LOOK, PARTITION)
 
 
-@dataclass(frozen=True)
+@described
 class KeptRecords:
     """Records that stay for one cause."""
 
-    reason: Reason = field(
-        metadata=said(TEXT, "why the records stay, as a row of the plan says it", documents=KEPT)
-    )
-    binding_group: str | None = field(
-        metadata=said(TEXT, "the group that is the cause; null: none is", documents=KEPT)
-    )
-    records: int = field(metadata=said(RECORDS, "how many records stay", documents=KEPT))
-    size_bytes: int | None = field(
-        metadata=said(
-            BYTES,
-            "about what they take on the disks of all replicas, their share of the bytes of each "
-            "partition; null if these are not known",
-            documents=(PARTITION,),
-        )
+    reason: Reason = said(TEXT, "why the records stay, as a row of the plan says it", KEPT)
+    binding_group: str | None = said(TEXT, "the group that is the cause; null: none is", KEPT)
+    records: int = said(RECORDS, "how many records stay", KEPT)
+    size_bytes: int | None = said(
+        BYTES,
+        "about what they take on the disks of all replicas, their share of the bytes of each "
+        "partition; null if these are not known",
+        (PARTITION,),
     )
 
     @figure(
         BYTES,
         "about what they take on the disks of all replicas, their share of the bytes of each "
         "partition; null if these are not known",
-        documents=(API, FIRST_LOOK),
+        (API, FIRST_LOOK),
     )
     def approximate_bytes(self) -> int | None:
         return self.size_bytes

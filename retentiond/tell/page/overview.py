@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from retentiond.disks.broker_disks import DiskReport
 from retentiond.disks.log_dirs import LogDirCapacity
-from retentiond.fields import PAGE, TEXT, WORD, Shown, figures_of, said, total
+from retentiond.fields import PAGE, TEXT, WORD, Shown, described, figures_of, said, total
 from retentiond.formatting import say_bytes, say_many
 from retentiond.model import Outcome, Verdict
 from retentiond.state.operator_actions import Pause
@@ -33,13 +33,13 @@ GOOD, INFO, WARN, BAD = "good", "info", "warn", "bad"
 MOST_NOTES = 8
 
 
-@dataclass(frozen=True)
+@described
 class HealthFinding:
     """A state of the daemon. ``level``: `GOOD`, `INFO`, `WARN` or `BAD`."""
 
-    level: str = field(metadata=said(WORD, "good, info, warn or bad"))
-    word: str = field(metadata=said(TEXT, "its name"))
-    why: str = field(metadata=said(TEXT, "a sentence about it"))
+    level: str = said(WORD, "good, info, warn or bad")
+    word: str = said(TEXT, "its name")
+    why: str = said(TEXT, "a sentence about it")
 
 
 @dataclass(frozen=True, slots=True)

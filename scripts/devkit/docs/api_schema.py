@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import MISSING, fields
 from typing import Any
 
 from retentiond.fields import (
@@ -19,9 +18,9 @@ from retentiond.fields import (
     Storage,
     figures_of,
 )
-from retentiond.model import ROW_FIELDS, PlanRow
+from retentiond.model import PlanRow
 from retentiond.tell.figures.answers import TopicAnswer
-from retentiond.tell.figures.group_answers import GroupAnswer, TopicReader
+from retentiond.tell.figures.group_answers import GroupAnswer
 from retentiond.tell.figures.group_rows import GroupRow
 from retentiond.tell.page.overview import HealthFinding
 
@@ -60,12 +59,14 @@ def _object(properties: Schema) -> Schema:
 
 def _type(kind: FieldType, where: str) -> Schema:
     if kind.row is not None:
-        return _list(_object(_figures(kind.row, where)))
+        of_row = _object(_figures(kind.row, where))
+        return of_row if kind.storage is Storage.ROW else _list(of_row)
     containers = {
         Storage.COUNTS: _values(INTEGER),
         Storage.OFFSETS: _values(_values(INTEGER)),
         Storage.TIMES: _values(_or_null(TIME)),
         Storage.PARTITIONS: _list(INTEGER),
+        Storage.TEXTS: _list(TEXT),
     }
     return containers[kind.storage] if kind.storage in containers else TYPES[kind.storage]
 
@@ -77,20 +78,19 @@ def _field(said: Said, where: str, *, is_nullable: bool) -> Schema:
 
 def _figures(row: type[Any], where: str) -> Schema:
     return {
-        field.name: _field(field.said, where, is_nullable=is_nullable(row, field))
+        field.name: _field(field.said, where, is_nullable=is_nullable(field))
         for field in figures_of(row)
         if where in field.said.documents
     }
 
 
-def is_nullable(row: type[Any], field: Shown) -> bool:
+def is_nullable(field: Shown) -> bool:
     """As its annotation says it; a figure that follows from the row's parts has none."""
-    made = vars(row).get(field.attribute, MISSING)
+    made = vars(field.row).get(field.attribute)
     if isinstance(made, Figure):
         annotation = made.func.__annotations__["return"]
         return "null" in field.said.meaning if annotation == "T" else "None" in annotation
-    (of_dataclass,) = (found for found in fields(row) if found.name == field.attribute)
-    return "None" in str(of_dataclass.type)
+    return "None" in field.row.__annotations__[field.attribute]
 
 
 EVIDENCE = {
@@ -122,19 +122,14 @@ DISKS = {
 
 
 def _partition() -> Schema:
-    rows = (
-        (name, _field(said, PLAN, is_nullable="None" in str(PlanRow.__annotations__[name])))
-        for name, said in ROW_FIELDS
-        if said.in_json
-    )
     outcome = {"outcome": TEXT, "low_watermark": _or_null(INTEGER), "error": _or_null(TEXT)}
-    return _object({**dict(rows), "size_bytes": _or_null(INTEGER), **outcome})
+    return _object({**_figures(PlanRow, API), "size_bytes": _or_null(INTEGER), **outcome})
 
 
 def documents() -> Iterator[tuple[str, Schema]]:
     """Each answer's properties, by what stands behind ``/api/``."""
-    on_topic = _figures(TopicReader, API) | _figures(GroupAnswer, API)
     partitions = _list({"$ref": "#/$defs/partition"})
+    groups = _or_null(_list(_object(_figures(GroupAnswer, API))))
     yield (
         "plan",
         EVIDENCE
@@ -143,12 +138,8 @@ def documents() -> Iterator[tuple[str, Schema]]:
         | {"topics": _list(_object(_figures(TopicAnswer, PLAN))), "partitions": partitions},
     )
     yield "topics", EVIDENCE | {"topics": _list(_object(_figures(TopicAnswer, API)))}
-    yield (
-        "topic",
-        EVIDENCE
-        | _figures(TopicAnswer, API)
-        | {"groups": _or_null(_list(_object(on_topic))), "partitions": partitions},
-    )
+    of_topic = {"groups": groups, "partitions": partitions}
+    yield "topic", EVIDENCE | _figures(TopicAnswer, API) | of_topic
     yield "groups", EVIDENCE | {"groups": _list(_object(_figures(GroupRow, GROUP_LIST)))}
     yield "group", EVIDENCE | _figures(GroupRow, GROUP)
     yield "health", {"findings": _list(_object(_figures(HealthFinding, API)))}
@@ -160,7 +151,7 @@ def schema() -> Schema:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "The answers of the daemon's /api/, by their names",
-        "$defs": {"partition": _partition(), **{name: _object(each) for name, each in named}},
+        "$defs": {"partition": _partition(), **{name: _object(answer) for name, answer in named}},
     }
 
 

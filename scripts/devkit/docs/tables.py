@@ -19,7 +19,7 @@ from retentiond.fields import (
 )
 from retentiond.model import ROW_FIELDS
 from retentiond.tell.figures.answers import TopicAnswer
-from retentiond.tell.figures.group_answers import GroupAnswer, TopicReader
+from retentiond.tell.figures.group_answers import GroupAnswer
 from retentiond.tell.figures.group_rows import GroupRow
 from retentiond.tell.metrics.registry import ALL
 
@@ -45,15 +45,14 @@ def fields(page: str) -> str:
     page = with_rows(page, "field | unit | what it says | audit | history", _fields())
     page = with_rows(page, f"field of a topic | {SHOWN}", shown(TopicAnswer))
     page = with_rows(page, f"field of a group | {SHOWN}", shown(GroupRow))
-    on_topic = [*shown(TopicReader), *shown(GroupAnswer)]
-    return with_rows(page, f"field of a group on a topic | {SHOWN}", on_topic)
+    return with_rows(page, f"field of a group on a topic | {SHOWN}", shown(GroupAnswer))
 
 
 def _fields() -> Iterator[Sequence[str]]:
-    for name, said in ((each.name, each.said) for each in ROW_FIELDS):
-        if said.in_json:
+    for name, said in ((field.name, field.said) for field in ROW_FIELDS):
+        if said.documents:
             recorded = (said.audit is not None, said.in_history)
-            yes = ("yes" if each else "" for each in recorded)
+            yes = ("yes" if is_recorded else "" for is_recorded in recorded)
             yield f"`{name}`", said.type.unit or "", said.meaning, *yes
 
 

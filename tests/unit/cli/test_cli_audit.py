@@ -22,7 +22,7 @@ from retentiond.cli.output import audit as output
 from retentiond.cli.output.audit import SCHEMA, export_deletions
 from retentiond.cli.output.printing import csv_cell, print_json, print_json_list
 from retentiond.errors import StateError, UsageError
-from retentiond.formatting import rfc3339
+from retentiond.fields import rfc3339
 from retentiond.model import GroupKind, Outcome, Plan
 from retentiond.state.audit import Audit
 from retentiond.state.audit_records import (

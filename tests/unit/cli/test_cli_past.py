@@ -18,7 +18,7 @@ from retentiond.cli.past.options import period, say_kept_longer, say_retention
 from retentiond.cli.past.recommend import _because, write
 from retentiond.config import ExternalReader, TopicPolicy, load
 from retentiond.errors import UsageError
-from retentiond.formatting import rfc3339
+from retentiond.fields import rfc3339
 from retentiond.history.ask import rows as rows_of_the_past
 from retentiond.history.ask.recommend import NOBODY_CAME_BACK, Recommendation
 from retentiond.history.ask.rows import sessions_for

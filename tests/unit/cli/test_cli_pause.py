@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from retentiond.formatting import rfc3339
+from retentiond.fields import rfc3339
 from retentiond.state.operator_actions import (
     NO_REASON,
     Pause,

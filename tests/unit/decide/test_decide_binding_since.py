@@ -11,7 +11,7 @@ import pytest
 
 from retentiond.decide.detail import Decided
 from retentiond.decide.plan import plan_rows
-from retentiond.formatting import rfc3339
+from retentiond.fields import rfc3339
 from retentiond.model import Reason
 from retentiond.snapshot import Snapshot, with_columns
 from retentiond.state.groups import GroupMemory
