@@ -43,7 +43,7 @@ def after_acting(
                 when = f"as the daemon saw it at {rfc3339(snapshot.taken_at_ms)}"
                 kept_file.keep(
                     stuck=tuple(
-                        stuck._replace(sentence=f"{stuck.sentence} ({when})")
+                        replace(stuck, sentence=f"{stuck.sentence} ({when})")
                         for stuck in report.stuck
                     )
                 )

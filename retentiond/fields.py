@@ -59,6 +59,7 @@ RECORDS = FieldType(Storage.INT64, "records")
 BYTES = FieldType(Storage.INT64, "bytes")
 MILLISECONDS = FieldType(Storage.INT64, "ms")
 COUNTS = FieldType(Storage.COUNTS, "partitions")
+BYTES_BY_NAME = FieldType(Storage.COUNTS, "bytes")
 OFFSETS = FieldType(Storage.OFFSETS, "offset")
 TIMES = FieldType(Storage.TIMES)
 TEXTS = FieldType(Storage.TEXTS)
@@ -188,6 +189,15 @@ class Shown(NamedTuple):
         is_time = self.said.type.storage is Storage.TIME
         return self.said.name or self.attribute.removesuffix("_ms" if is_time else "")
 
+    @property
+    def is_nullable(self) -> bool:
+        """As its annotation says it; a figure that follows from the row's parts has none."""
+        made = getattr(self.row, self.attribute, None)
+        if not isinstance(made, Figure):
+            return "None" in self.row.__dataclass_fields__[self.attribute].type
+        annotation = made.func.__annotations__["return"]
+        return "null" in self.said.meaning if annotation == "T" else "None" in annotation
+
 
 class FiguresOf:
     """The figures that follow from those of a row's parts. ``parts``: the attribute with the parts,
@@ -297,6 +307,7 @@ def _by_text(topics: Mapping[str, Mapping[int, int]]) -> dict[str, dict[str, int
 WRITTEN: Mapping[Storage, Callable[[Any, str], Any]] = {
     Storage.TIME: lambda at_ms, _where: rfc3339_or_none(at_ms),
     Storage.TIMES: lambda times, _where: times and {at: rfc3339_or_none(times[at]) for at in times},
+    Storage.COUNTS: lambda counts, _where: dict(counts),
     Storage.OFFSETS: lambda topics, _where: topics and _by_text(topics),
     Storage.PARTITIONS: lambda numbers, _where: [*numbers],
     Storage.TEXTS: lambda texts, _where: [*texts],

@@ -31,6 +31,9 @@ from retentiond.fields import (
     OFFSET,
     RECORDS,
     TEXT,
+    TEXTS,
+    TIME,
+    WORD,
     described,
     fields_of,
     said,
@@ -152,15 +155,24 @@ class PlanRow:
     topic_id: str | None = said(TEXT, "Kafka's id of the topic", audit="NOT NULL", in_history=True)
     log_start_offset: int | None = said(
         OFFSET,
-        "first offset that a consumer can read",
+        "log start offset: the first offset that a consumer can read",
+        metric="retentiond_log_start_offset",
         audit="NOT NULL CHECK (log_start_offset >= 0)",
         in_history=True,
     )
     high_watermark: int | None = said(
-        OFFSET, "one past the last readable record", audit="", in_history=True
+        OFFSET,
+        "high watermark: one past the last readable record",
+        metric="retentiond_high_watermark",
+        audit="",
+        in_history=True,
     )
     min_committed_offset: int | None = said(
-        OFFSET, "smallest committed offset of the groups that count", audit="", in_history=True
+        OFFSET,
+        "smallest committed offset of the groups that count",
+        metric="retentiond_min_committed_offset",
+        audit="",
+        in_history=True,
     )
     binding_group: str | None = said(
         TEXT,
@@ -177,7 +189,8 @@ class PlanRow:
     )
     cutoff: int | None = said(
         OFFSET,
-        "first offset that is kept",
+        "the first offset that is kept",
+        metric="retentiond_cutoff_offset",
         audit="NOT NULL CHECK (cutoff > log_start_offset)",
         in_history=True,
     )
@@ -268,18 +281,18 @@ class PlanRow:
 ROW_FIELDS = fields_of(PlanRow)
 
 
-@dataclass(frozen=True, slots=True)
+@described
 class Plan:
-    """All decisions of one cycle. ``planned_at_ms`` is the cycle's now, epoch milliseconds."""
+    """All decisions of one cycle."""
 
-    cycle_id: str
-    cluster_id: str
-    planned_at_ms: int
-    dry_run: bool
-    complete: bool  # the evidence about groups was complete
-    problems: tuple[str, ...]  # why it was not, a sentence each
+    cycle_id: str = said(TEXT, "the cycle's id")
+    cluster_id: str = said(TEXT, "the cluster's id")
+    planned_at_ms: int = said(TIME, "when the cycle read the cluster, which is its now")
+    dry_run: bool = said(FLAG, "whether nothing is requested, by the main file's `dry_run`")
+    complete: bool = said(FLAG, "whether the evidence about groups was complete")
+    problems: tuple[str, ...] = said(TEXTS, "why it was not, a sentence each")
     rows: tuple[PlanRow, ...]  # sorted by topic and partition
-    paused: str | None = None  # why an operator lets nothing be deleted
+    paused: str | None = said(TEXT, "why an operator lets nothing be deleted", default=None)
     guard_problems: tuple[str, ...] = ()  # why the guard's evidence was not complete, likewise
 
 
@@ -290,19 +303,18 @@ def in_turn(rows: Sequence[PlanRow], waiting: Sequence[TopicPartition]) -> list[
     return sorted(range(len(rows)), key=lambda at: turns.get(rows[at].topic_partition, len(turns)))
 
 
-@dataclass(frozen=True, slots=True)
+@described
 class DeletionOutcome:
-    """What became of one partition's deletion; ``low_watermark`` as DeleteRecords answers it.
-
-    ``error`` says what went wrong, or what is not known: with `Outcome.DELETED`, that the records
-    are gone, and may have been deleted by somebody else.
-    """
+    """What became of one partition's deletion. An ``error`` with `Outcome.DELETED` says that the
+    records are gone, and may have been deleted by somebody else."""
 
     topic: str
     partition: int
-    outcome: Outcome
-    low_watermark: int | None = None
-    error: str | None = None
+    outcome: Outcome = said(WORD, f"what became of the deletion: {', '.join(Outcome)}")
+    low_watermark: int | None = said(
+        OFFSET, "the log start offset after it, as DeleteRecords answers", default=None
+    )
+    error: str | None = said(TEXT, "what went wrong, or what is not known", default=None)
 
     @property
     def topic_partition(self) -> TopicPartition:

@@ -4,7 +4,7 @@ stuck."""
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from retentiond.clock import uptime
 from retentiond.config.disks import DiskPressure
@@ -31,6 +31,7 @@ from retentiond.disks.stuck import (
     uneven_replicas,
     unmoved_log_starts,
 )
+from retentiond.fields import TEXTS, described, figure, rows_of, said
 from retentiond.formatting import MINUTE_MS
 from retentiond.kafka.interface import Kafka, LogDirs
 from retentiond.model import Failure, TopicPartition
@@ -134,10 +135,10 @@ class BrokerDisks:
             ),
             *overdue_retention(overdue),
         ]
-        return tuple(sorted(partitions))
+        return tuple(sorted(partitions, key=lambda stuck: (stuck.at, stuck.cause)))
 
 
-@dataclass(frozen=True, slots=True)
+@described
 class DiskReport:
     """What a cycle says about the disks. A partition, topic or directory that is not known is
     absent.
@@ -148,18 +149,32 @@ class DiskReport:
       the last cycle.
     - ``stuck``: in a plan's order.
     - ``orphans``, ``log_bytes``, ``topic_bytes``, ``space``: see `DiskReading`.
-    - ``relief``: for each log directory under pressure, what the plan frees there; None if no
-      ``disk_pressure`` is configured.
-    - ``problems``: sentences.
+    - ``relief``: None if no ``disk_pressure`` is configured.
     """
 
     size_bytes: Mapping[TopicPartition, int] = field(default_factory=dict)
     freed_bytes: Mapping[str, int] = field(default_factory=dict)
-    stuck: tuple[Stuck, ...] = ()
+    stuck: tuple[Stuck, ...] = said(
+        rows_of(Stuck),
+        "the partitions whose retention is stuck on a broker",
+        default=(),
+        name="stuck_retention",
+    )
     orphans: tuple[Orphans, ...] = ()
     log_bytes: int | None = None
     topic_bytes: Mapping[str, int] | None = None
-    problems: tuple[str, ...] = ()
+
+    @figure(rows_of(Orphans), "the log directories with orphan partitions", name="orphans")
+    def with_orphans(self) -> tuple[Orphans, ...]:
+        return tuple(orphans for orphans in self.orphans if orphans.partitions)
+
+    @figure(rows_of(LogDirRelief), "what the plan frees in log directories under pressure")
+    def under_pressure(self) -> tuple[LogDirRelief, ...]:
+        return self.relief or ()
+
+    problems: tuple[str, ...] = said(
+        TEXTS, "what can't be told of the disks, and why", default=(), name="disk_problems"
+    )
     space: tuple[LogDirCapacity, ...] = ()
     relief: tuple[LogDirRelief, ...] | None = None
     log_dirs: Mapping[TopicPartition, tuple[LogDirKey, ...]] = field(default_factory=dict)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from retentiond.background import in_background
+from retentiond.fields import BYTES, NUMBER, PARTITIONS, TEXT, described, said
 from retentiond.kafka.interface import LogDirs
 from retentiond.model import Failure, TopicPartition
 
@@ -27,26 +28,46 @@ class ReplicaFolder(NamedTuple):
 Folders: TypeAlias = "tuple[ReplicaFolder, ...]"
 
 
-class Orphans(NamedTuple):
-    """The partition folders in a log directory that belong to no replica in the metadata."""
+@described
+class Orphans:
+    """The orphan partitions in a log directory."""
 
-    broker: int
-    log_dir: str
-    partitions: int
-    size_bytes: int
+    broker: int = said(NUMBER, "the broker's id")
+    log_dir: str = said(TEXT, "the log directory's path")
+    partitions: int = said(
+        PARTITIONS,
+        "orphan partitions in a broker's log directory: the cluster's metadata do not assign them "
+        "to the broker",
+        metric="retentiond_orphan_log_partitions",
+    )
+    size_bytes: int = said(
+        BYTES,
+        "bytes of the orphan partitions in a broker's log directory",
+        metric="retentiond_orphan_log_partition_size_bytes",
+    )
 
 
 LogDirKey: TypeAlias = tuple[int, str]
 """A broker's id, and the path of a log directory."""
 
 
-class LogDirCapacity(NamedTuple):
+@described
+class LogDirCapacity:
     """Size and usable space of a log directory's disk. Brokers tell them from Kafka 3.3 on."""
 
-    broker: int
-    log_dir: str
-    total_bytes: int
-    usable_bytes: int
+    broker: int = said(NUMBER, "the broker's id")
+    log_dir: str = said(TEXT, "the log directory's path")
+    total_bytes: int = said(
+        BYTES,
+        "size of the disk that a log directory lies on; absent before Kafka 3.3 (KIP-827)",
+        metric="retentiond_log_dir_total_bytes",
+    )
+    usable_bytes: int = said(
+        BYTES,
+        "bytes that the broker may still write on the disk of a log directory; absent before Kafka "
+        "3.3 (KIP-827)",
+        metric="retentiond_log_dir_usable_bytes",
+    )
 
     @property
     def key(self) -> LogDirKey:

@@ -15,33 +15,25 @@ import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from retentiond.config.disks import DiskPressure
 from retentiond.disks.freed import FreedProgress
-from retentiond.disks.log_dirs import DiskReading, LogDirKey, ReplicaKey
+from retentiond.disks.log_dirs import DiskReading, LogDirCapacity, LogDirKey, ReplicaKey
 from retentiond.disks.predictions import Predictions
 from retentiond.disks.recent import RecentDisks
+from retentiond.fields import BYTES, BYTES_BY_NAME, described, inlined, said
 from retentiond.model import PlanRow, Reason, TopicPartition
 from retentiond.snapshot import Snapshot, partitions_of
 
 
-class PressedLogDir(NamedTuple):
-    """A log directory under pressure, in bytes. ``until_bytes``: the usable bytes at which its
-    pressure ends. ``awaited_bytes``: what the broker is about to free on its disk. ``disk``: the
-    first directory on the same disk; None if it is the only one."""
+@described
+class PressedLogDir(LogDirCapacity):
+    """A log directory under pressure. ``disk``: the first directory on the same disk; None if it is
+    the only one."""
 
-    broker: int
-    log_dir: str
-    total_bytes: int
-    usable_bytes: int
-    until_bytes: int
-    awaited_bytes: int = 0
+    until_bytes: int = said(BYTES, "the usable bytes at which its pressure ends")
+    awaited_bytes: int = said(BYTES, "what the broker is about to free on its disk", default=0)
     disk: str | None = None
-
-    @property
-    def key(self) -> LogDirKey:
-        return self.broker, self.log_dir
 
     @property
     def disk_key(self) -> LogDirKey:
@@ -60,13 +52,10 @@ def say_log_dir(log_dir: PressedLogDir) -> str:
     return f"{log_dir.log_dir} of broker {log_dir.broker} has {share:.3g}% left"
 
 
-class LogDirRelief(NamedTuple):
+@described
+class LogDirRelief:
     """What a plan does for a log directory under pressure, in bytes.
 
-    - ``planned_bytes``: what the plan's deletions free on its disk.
-    - ``short_bytes``: what the disk needs beyond that and may not be deleted.
-    - ``kept_bytes``: by group, about what stays there until that group has read on; the largest
-      first.
     - ``sizes``: what each of the plan's partitions takes there.
     - ``waiting_bytes``: what else can be deleted on its disk, and waits for the end of a pause or
       for a limit.
@@ -74,13 +63,26 @@ class LogDirRelief(NamedTuple):
     - ``delayed``: what keeps deletions on its disk from being done now: a pause, a limit, or both.
     """
 
-    log_dir: PressedLogDir
-    planned_bytes: int
-    short_bytes: int
-    kept_bytes: Mapping[str, int]
+    log_dir: PressedLogDir = inlined(PressedLogDir)
+    planned_bytes: int = said(
+        BYTES,
+        "log directory under pressure: bytes that the plan's deletions free on its disk, by "
+        "estimate",
+        metric="retentiond_log_dir_planned_bytes",
+    )
+    short_bytes: int = said(
+        BYTES,
+        "log directory under pressure: bytes that are missing after the plan's deletions, because "
+        "nothing more can be deleted. 0: the plan frees enough, or will once a pause ends or a "
+        "limit allows it",
+        metric="retentiond_log_dir_short_bytes",
+    )
+    kept_bytes: Mapping[str, int] = said(
+        BYTES_BY_NAME, "by group, about what it keeps there until it has read on; the most first"
+    )
     sizes: Mapping[TopicPartition, int]
     waiting_bytes: int = 0
-    eager_rows: Mapping[TopicPartition, PlanRow] = {}
+    eager_rows: Mapping[TopicPartition, PlanRow] = field(default_factory=dict)
     delayed: frozenset[Reason] = frozenset()
 
 
@@ -156,7 +158,8 @@ def pressure(
         line = rules.until_free if disk in pressed_disks else rules.below_free
         if log_dir.usable_bytes < log_dir.total_bytes * line / 100:
             until_bytes = math.ceil(log_dir.total_bytes * rules.until_free / 100)
-            pressed.append(PressedLogDir(*log_dir, until_bytes, awaited[disk], disk[1]))
+            space = (*log_dir.key, log_dir.total_bytes, log_dir.usable_bytes)
+            pressed.append(PressedLogDir(*space, until_bytes, awaited[disk], disk[1]))
     unknown = set(before) - {log_dir.key for log_dir in plausible}
     return Pressure(
         tuple(pressed),

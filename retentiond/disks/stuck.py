@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from retentiond.config import TopicPolicy
 from retentiond.disks.log_dirs import DiskReading, Folders, ReplicaKey
+from retentiond.fields import NUMBER, TEXT, WORD, described, said
 from retentiond.formatting import MINUTE_MS, say_about, say_bytes
 from retentiond.kafka.interface import Kafka
 from retentiond.model import Failure, TopicPartition
@@ -29,12 +30,18 @@ class StuckCause(StrEnum):
     RETENTION_OVERDUE = "retention_overdue"  # Kafka's own retention leaves records too old for it
 
 
-class Stuck(NamedTuple):
-    """``sentence`` says what the readings show, on which broker, and what to do."""
+@described
+class Stuck:
+    """A partition whose retention is stuck on a broker."""
 
-    at: TopicPartition
-    cause: StuckCause
-    sentence: str
+    topic: str = said(TEXT, "the topic")
+    partition: int = said(NUMBER, "the partition's number")
+    cause: StuckCause = said(WORD, f"which sign tells it: {', '.join(StuckCause)}")
+    sentence: str = said(TEXT, "what the readings show, where, and what to do", name="detail")
+
+    @property
+    def at(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +66,7 @@ def stuck_moves(history: DiskHistory, patience: Patience) -> Iterator[Stuck]:
         if patience.is_over(folder.changed_at, history.now):
             stood_ms = history.now.at_ms - folder.changed_at.at_ms
             yield Stuck(
-                key.at,
+                *key.at,
                 StuckCause.FUTURE_REPLICA,
                 f"its move to {key.log_dir} on broker {key.broker} has stood at "
                 f"{say_bytes(folder.size_bytes)} for {say_about(stood_ms)}, "
@@ -80,7 +87,7 @@ def uneven_replicas(history: DiskHistory, patience: Patience) -> Iterator[Stuck]
             if others and _is_left_behind(folder, others, history.now, patience):
                 smallest = min(other.size_bytes for other in others)
                 yield Stuck(
-                    at,
+                    *at,
                     StuckCause.REPLICA_GROWS,
                     f"broker {key.broker} keeps {say_bytes(folder.size_bytes)} of it in "
                     f"{key.log_dir} and removes nothing, while every other replica shrinks (to "
@@ -116,7 +123,7 @@ def overdue_retention(overdue: Mapping[TopicPartition, Overdue]) -> Iterator[Stu
     for at, records in overdue.items():
         if records.size_bytes > records.segment_bytes:
             yield Stuck(
-                at,
+                *at,
                 StuckCause.RETENTION_OVERDUE,
                 f"about {say_bytes(records.size_bytes)} from offset {records.log_start_offset} to "
                 f"{records.old_before} are older than the topic's retention.ms, and its log start "

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from retentiond.disks.broker_disks import NO_DISKS, DiskReport
+from retentiond.fields import document_of
 from retentiond.history.schema import COLUMNS, PLAN_FIELDS, SCHEMA, CommitState, RowKind
 from retentiond.model import DeletionOutcome, Outcome, Plan, TopicPartition
 from retentiond.snapshot import (
@@ -205,7 +206,7 @@ def rows_of(
         RowKind.GROUP: _changed_groups(now.states, past.states),
         RowKind.READER: _changed_readers(now.readers, past.readers),
         RowKind.DELETION: _columns(deletion._asdict() for deletion in deletions),
-        RowKind.LOG_DIR: _columns(log_dir._asdict() for log_dir in seen.disk.space),
+        RowKind.LOG_DIR: _columns(map(document_of, seen.disk.space)),
     }
     return pa.concat_tables([_table(kind, columns, of_all_rows) for kind, columns in parts.items()])
 

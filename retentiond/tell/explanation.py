@@ -150,7 +150,7 @@ def _partition_explained(
 
 def _pressure_on_topic(answer: TopicAnswer, topic: TopicReading) -> Iterator[str]:
     rows = [partition.row for partition in answer.partitions]
-    for relief in answer.partitions[0].disk.relief or ():
+    for relief in answer.partitions[0].disk.under_pressure:
         is_here = not relief.sizes.keys().isdisjoint(row.topic_partition for row in rows)
         if is_here and isinstance(topic.policy, TopicPolicy):
             yield say_pressure_on_topic(rows, topic.policy, relief)
@@ -160,7 +160,7 @@ def _under_pressure(answer: PartitionAnswer, topic: TopicReading) -> Iterator[st
     """A sentence for each log directory under pressure that has a replica, unless the row's own
     sentence names it."""
     segment_bytes = topic.config.segment_bytes if topic.config else None
-    for relief in answer.disk.relief or ():
+    for relief in answer.disk.under_pressure:
         is_said = say_log_dir(relief.log_dir) in answer.why
         if answer.at in relief.sizes and isinstance(topic.policy, TopicPolicy) and not is_said:
             yield say_pressure_on(answer.row, topic.policy, segment_bytes, relief)

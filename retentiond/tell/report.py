@@ -9,8 +9,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from retentiond.disks.broker_disks import NO_DISKS, DiskReport
-from retentiond.disks.pressure import LogDirRelief
-from retentiond.fields import PLAN, document_of, rfc3339
+from retentiond.fields import PLAN, document_of
 from retentiond.formatting import few
 from retentiond.model import (
     DeletionOutcome,
@@ -170,16 +169,7 @@ def group_states(snapshot: Snapshot) -> dict[str, GroupState]:
 
 def evidence_document(report: CycleReport) -> dict[str, Any]:
     """When and from which evidence a plan was made, and whether it is carried out."""
-    plan = report.plan
-    return {
-        "cycle_id": plan.cycle_id,
-        "cluster_id": plan.cluster_id,
-        "planned_at": rfc3339(plan.planned_at_ms),
-        "dry_run": plan.dry_run,
-        "complete": plan.complete,
-        "problems": list(report.problems),
-        "paused": plan.paused,
-    }
+    return document_of(replace(report.plan, problems=report.problems))
 
 
 def document(report: CycleReport, *, with_outcomes: bool) -> dict[str, Any]:
@@ -189,7 +179,7 @@ def document(report: CycleReport, *, with_outcomes: bool) -> dict[str, Any]:
     return {
         **evidence_document(report),
         **result,
-        **_disk_document(report.disk),
+        **document_of(report.disk),
         "topics": [document_of(topic, PLAN) for topic in report.answers.topics],
         "partitions": [
             partition_document(partition)
@@ -211,7 +201,7 @@ def figures(report: CycleReport) -> dict[str, Any]:
         "undone": few(report.undone),
         "paused": report.plan.paused,
         "stuck": few([f"{stuck.at}: {stuck.sentence}" for stuck in disk.stuck]),
-        "under_pressure": few([*map(say_relief, disk.relief or ())]),
+        "under_pressure": few([*map(say_relief, disk.under_pressure)]),
         "disk_problems": few(disk.problems),
         "lag_problem": report.lag.problem,
     }
@@ -239,33 +229,6 @@ def partition_document(answer: PartitionAnswer) -> dict[str, Any]:
     return row_document(answer.row) | {"size_bytes": answer.size_bytes}
 
 
-def _disk_document(disk: DiskReport) -> dict[str, Any]:
-    return {
-        "stuck_retention": [
-            {**stuck.at._asdict(), "cause": stuck.cause.value, "detail": stuck.sentence}
-            for stuck in disk.stuck
-        ],
-        "orphans": [orphan._asdict() for orphan in disk.orphans if orphan.partitions],
-        "under_pressure": [_relief_document(relief) for relief in disk.relief or ()],
-        "disk_problems": list(disk.problems),
-    }
-
-
-def _relief_document(relief: LogDirRelief) -> dict[str, Any]:
-    at = relief.log_dir
-    return {
-        "broker": at.broker,
-        "log_dir": at.log_dir,
-        "total_bytes": at.total_bytes,
-        "usable_bytes": at.usable_bytes,
-        "until_bytes": at.until_bytes,
-        "awaited_bytes": at.awaited_bytes,
-        "planned_bytes": relief.planned_bytes,
-        "short_bytes": relief.short_bytes,
-        "kept_bytes": dict(relief.kept_bytes),
-    }
-
-
 def row_document(row: PlanRow) -> dict[str, Any]:
     """A partition of the plan in JSON's terms, under the names that every output uses."""
     goes = row.verdict is Verdict.DELETE or row.reason is Reason.NOT_WORTHWHILE
@@ -274,8 +237,4 @@ def row_document(row: PlanRow) -> dict[str, Any]:
 
 def outcome_document(outcome: DeletionOutcome | None) -> dict[str, Any]:
     """A deletion's outcome; None if no request went out."""
-    return {
-        "outcome": (outcome.outcome if outcome else Outcome.NOT_ATTEMPTED).value,
-        "low_watermark": outcome.low_watermark if outcome else None,
-        "error": outcome.error if outcome else None,
-    }
+    return document_of(outcome or DeletionOutcome("", 0, Outcome.NOT_ATTEMPTED))

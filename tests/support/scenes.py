@@ -145,7 +145,8 @@ def plausible(*, dry_run: bool = True) -> CycleReport:
                           end=1_000 + size, group=group, detail=detail)
             )  # fmt: skip
     stuck = Stuck(
-        TopicPartition("prices.ticks", 2),
+        "prices.ticks",
+        2,
         StuckCause.FUTURE_REPLICA,
         "its move to /data-2 on broker 1 has stood at 4096 bytes for 35 minutes",
     )
@@ -183,7 +184,7 @@ def hostile() -> CycleReport:
                     detail=f"<b>{HOSTILE_GROUP}</b>")  # fmt: skip
     failed = partition(HOSTILE_TOPIC, 1, committed=500, group=HOSTILE_GROUP)
     at = TopicPartition(HOSTILE_TOPIC, 1)
-    stuck = Stuck(at, StuckCause.REPLICA_GROWS, "<i>stuck</i>")
+    stuck = Stuck(*at, StuckCause.REPLICA_GROWS, "<i>stuck</i>")
     return replace(
         report(
             [row, failed],

@@ -4,11 +4,12 @@ that is gone leaves no stale one."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice, product
+from typing import Any
 
-from retentiond.disks.log_dirs import LogDirKey
+from retentiond.disks.log_dirs import LogDirCapacity, LogDirKey, Orphans
 from retentiond.disks.pressure import LogDirRelief
 from retentiond.disks.stuck import StuckCause
 from retentiond.fields import Shown, figures_of
@@ -17,7 +18,7 @@ from retentiond.memory.readers import GroupOnTopic
 from retentiond.model import Outcome, PlanRow, Reason
 from retentiond.tell.figures.answers import TopicAnswer
 from retentiond.tell.figures.pressure import MOST_KEEPERS
-from retentiond.tell.metrics.definition import COUNTER, Definition, Samples
+from retentiond.tell.metrics.definition import COUNTER, Definition, Labels, Samples
 from retentiond.tell.report import CycleReport
 
 
@@ -62,34 +63,36 @@ class CycleFigures:
     @property
     def relief(self) -> dict[LogDirKey, LogDirRelief]:
         """By log directory under pressure."""
-        return {relief.log_dir.key: relief for relief in self.report.disk.relief or ()}
+        return {relief.log_dir.key: relief for relief in self.report.disk.under_pressure}
 
 
 Figures = Callable[[CycleFigures], Samples]
 
-
-def _partitions(figure: Callable[[PlanRow], int | None]) -> Figures:
-    return lambda cycle: (
-        ((row.topic, str(row.partition)), figure(row)) for row in cycle.report.plan.rows
-    )
+LOG_DIR = ("broker", "log_dir")
 
 
-def _help(meaning: str) -> str:
+def _of(
+    row: type[Any], names: Labels, rows: Callable[[CycleFigures], Iterable[Any]]
+) -> Iterator[Definition[CycleFigures]]:
+    """The metrics of the row's own figures. ``names``: the fields that tell its rows apart."""
+    shown = figures_of(row)
+    keys = [next(figure.of for figure in shown if figure.name == name) for name in names]
+
+    def samples(figure: Shown) -> Figures:
+        return lambda cycle: (
+            (tuple(label(str(key(told))) for key in keys), figure.of(told)) for told in rows(cycle)
+        )
+
+    for figure in shown:
+        if figure.said.metric is not None and figure.row is row:
+            yield Definition(figure.said.metric, _help(figure), names, samples(figure))
+
+
+def _help(figure: Shown) -> str:
     """What a row says of a figure. A metric has no series where the figure is null."""
-    return f"{meaning[0].upper()}{meaning[1:].replace('null if', 'absent if')}."
-
-
-def _topics(field: Shown) -> Figures:
-    return lambda cycle: (
-        ((topic.topic,), field.of(topic)) for topic in cycle.report.answers.topics
-    )
-
-
-TOPIC_METRICS = tuple(
-    Definition(field.said.metric, _help(field.said.meaning), ("topic",), _topics(field))
-    for field in figures_of(TopicAnswer)
-    if field.said.metric is not None
-)
+    meaning = figure.said.meaning.replace("null if", "absent if")
+    absent = "; absent if it is not known" if figure.is_nullable and "absent" not in meaning else ""
+    return f"{meaning[0].upper()}{meaning[1:]}{absent}."
 
 
 def _totals(counts: Callable[[Totals], Counter[str]]) -> Figures:
@@ -113,18 +116,10 @@ def _counted(keys: Iterable[tuple[str, ...]]) -> Samples:
     return sorted(Counter(keys).items())
 
 
-def _log_dirs(figures: Iterable[tuple[LogDirKey, float]]) -> Samples:
-    return (((str(broker), path), value) for (broker, path), value in figures)
-
-
-def _relief(figure: Callable[[LogDirRelief], int]) -> Figures:
-    return lambda cycle: _log_dirs((key, figure(relief)) for key, relief in cycle.relief.items())
-
-
 def _under_pressure(cycle: CycleFigures) -> Samples:
     disk = cycle.report.disk
     known = [log_dir.key for log_dir in disk.space if disk.relief is not None]
-    return _log_dirs((key, key in cycle.relief) for key in known)
+    return (((str(key[0]), key[1]), key in cycle.relief) for key in known)
 
 
 def _kept_on_log_dirs(cycle: CycleFigures) -> Samples:
@@ -184,31 +179,8 @@ CYCLE_METRICS: tuple[Definition[CycleFigures], ...] = (
         ("topic",),
         lambda cycle: (((topic.topic,), 1) for topic in cycle.report.trials),
     ),
-    Definition(
-        "retentiond_log_start_offset",
-        "Log start offset: the first offset that a consumer can read.",
-        ("topic", "partition"),
-        _partitions(lambda row: row.log_start_offset),
-    ),
-    Definition(
-        "retentiond_high_watermark",
-        "High watermark: one past the last readable record.",
-        ("topic", "partition"),
-        _partitions(lambda row: row.high_watermark),
-    ),
-    Definition(
-        "retentiond_min_committed_offset",
-        "Smallest committed offset of all relevant groups; absent if it is not known.",
-        ("topic", "partition"),
-        _partitions(lambda row: row.min_committed_offset),
-    ),
-    Definition(
-        "retentiond_cutoff_offset",
-        "Cutoff: the first offset that the rule keeps; absent if it is not known.",
-        ("topic", "partition"),
-        _partitions(lambda row: row.cutoff),
-    ),
-    *TOPIC_METRICS,
+    *_of(PlanRow, ("topic", "partition"), lambda cycle: cycle.report.plan.rows),
+    *_of(TopicAnswer, ("topic",), lambda cycle: cycle.report.answers.topics),
     Definition(
         "retentiond_binding_group_lag_records",
         "Records that only this group keeps, summed over the partitions that it binds: from its"
@@ -282,42 +254,10 @@ CYCLE_METRICS: tuple[Definition[CycleFigures], ...] = (
         "retentiond_stuck_retention_partitions",
         f"Partitions whose retention is stuck on a broker, by cause: {', '.join(StuckCause)}.",
         ("topic", "cause"),
-        lambda cycle: _counted((stuck.at.topic, stuck.cause) for stuck in cycle.report.disk.stuck),
+        lambda cycle: _counted((stuck.topic, stuck.cause) for stuck in cycle.report.disk.stuck),
     ),
-    Definition(
-        "retentiond_orphan_log_partitions",
-        "Orphan partitions in a broker's log directory: the cluster's metadata do not assign them "
-        "to the broker.",
-        ("broker", "log_dir"),
-        lambda cycle: _log_dirs(
-            (orphan[:2], orphan.partitions) for orphan in cycle.report.disk.orphans
-        ),
-    ),
-    Definition(
-        "retentiond_orphan_log_partition_size_bytes",
-        "Bytes of the orphan partitions in a broker's log directory.",
-        ("broker", "log_dir"),
-        lambda cycle: _log_dirs(
-            (orphan[:2], orphan.size_bytes) for orphan in cycle.report.disk.orphans
-        ),
-    ),
-    Definition(
-        "retentiond_log_dir_total_bytes",
-        "Size of the disk that a log directory lies on; absent before Kafka 3.3 (KIP-827).",
-        ("broker", "log_dir"),
-        lambda cycle: _log_dirs(
-            (log_dir.key, log_dir.total_bytes) for log_dir in cycle.report.disk.space
-        ),
-    ),
-    Definition(
-        "retentiond_log_dir_usable_bytes",
-        "Bytes that the broker may still write on the disk of a log directory; absent before Kafka "
-        "3.3 (KIP-827).",
-        ("broker", "log_dir"),
-        lambda cycle: _log_dirs(
-            (log_dir.key, log_dir.usable_bytes) for log_dir in cycle.report.disk.space
-        ),
-    ),
+    *_of(Orphans, LOG_DIR, lambda cycle: cycle.report.disk.orphans),
+    *_of(LogDirCapacity, LOG_DIR, lambda cycle: cycle.report.disk.space),
     Definition(
         "retentiond_log_dir_under_pressure",
         "1 while the log directory is under pressure, else 0; absent without disk_pressure, and if "
@@ -325,21 +265,7 @@ CYCLE_METRICS: tuple[Definition[CycleFigures], ...] = (
         ("broker", "log_dir"),
         _under_pressure,
     ),
-    Definition(
-        "retentiond_log_dir_planned_bytes",
-        "Log directory under pressure: bytes that the plan's deletions free on its disk, by "
-        "estimate.",
-        ("broker", "log_dir"),
-        _relief(lambda relief: relief.planned_bytes),
-    ),
-    Definition(
-        "retentiond_log_dir_short_bytes",
-        "Log directory under pressure: bytes that are missing after the plan's deletions, because "
-        "nothing more can be deleted. 0: the plan frees enough, or will once a pause ends or a "
-        "limit allows it.",
-        ("broker", "log_dir"),
-        _relief(lambda relief: relief.short_bytes),
-    ),
+    *_of(LogDirRelief, LOG_DIR, lambda cycle: cycle.report.disk.under_pressure),
     Definition(
         "retentiond_log_dir_kept_bytes",
         "Log directory under pressure: bytes there that a group keeps, because it has yet to read "

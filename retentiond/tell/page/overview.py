@@ -143,13 +143,12 @@ def _cycle_findings(status: DaemonStatus, report: CycleReport | None) -> Iterato
 
 
 def _disk_findings(disk: DiskReport) -> Iterator[HealthFinding]:
-    for relief in disk.relief or ():
+    for relief in disk.under_pressure:
         level = WARN if relief.short_bytes else INFO
         yield HealthFinding(level, "Disk pressure", say_relief(relief))
     for stuck in disk.stuck:
         yield HealthFinding(WARN, f"Retention stuck on {stuck.at}", stuck.sentence)
-    folders = sum(orphan.partitions for orphan in disk.orphans)
-    if folders:
+    if folders := sum(orphan.partitions for orphan in disk.orphans):
         size = say_bytes(sum(orphan.size_bytes for orphan in disk.orphans))
         count = say_many(folders, "partition folder")
         yield HealthFinding(
@@ -297,7 +296,7 @@ def overview(report: CycleReport, wanted: TopicFilter) -> Overview:
 
 
 def log_dir_items(disk: DiskReport) -> Sequence[LogDirItem]:
-    pressed = {relief.log_dir.key for relief in disk.relief or ()}
+    pressed = {relief.log_dir.key for relief in disk.under_pressure}
     fullest = sorted(disk.space, key=lambda log_dir: log_dir.usable_share)
     return [LogDirItem(log_dir, log_dir.key in pressed) for log_dir in fullest]
 

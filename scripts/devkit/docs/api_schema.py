@@ -6,19 +6,18 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from retentiond.disks.broker_disks import DiskReport
 from retentiond.fields import (
     API,
     GROUP,
     GROUP_LIST,
     PLAN,
     FieldType,
-    Figure,
     Said,
-    Shown,
     Storage,
     figures_of,
 )
-from retentiond.model import PlanRow
+from retentiond.model import DeletionOutcome, Plan, PlanRow
 from retentiond.tell.figures.answers import TopicAnswer
 from retentiond.tell.figures.group_answers import GroupAnswer
 from retentiond.tell.figures.group_rows import GroupRow
@@ -78,52 +77,18 @@ def _field(said: Said, where: str, *, is_nullable: bool) -> Schema:
 
 def _figures(row: type[Any], where: str) -> Schema:
     return {
-        field.name: _field(field.said, where, is_nullable=is_nullable(field))
+        field.name: _field(field.said, where, is_nullable=field.is_nullable)
         for field in figures_of(row)
         if where in field.said.documents
     }
 
 
-def is_nullable(field: Shown) -> bool:
-    """As its annotation says it; a figure that follows from the row's parts has none."""
-    made = vars(field.row).get(field.attribute)
-    if isinstance(made, Figure):
-        annotation = made.func.__annotations__["return"]
-        return "null" in field.said.meaning if annotation == "T" else "None" in annotation
-    return "None" in field.row.__annotations__[field.attribute]
-
-
-EVIDENCE = {
-    "cycle_id": TEXT,
-    "cluster_id": TEXT,
-    "planned_at": TIME,
-    "dry_run": FLAG,
-    "complete": FLAG,
-    "problems": _list(TEXT),
-    "paused": _or_null(TEXT),
-}
-
-
-LOG_DIR = {"broker": INTEGER, "log_dir": TEXT}
-STUCK = {"topic": TEXT, "partition": INTEGER, "cause": TEXT, "detail": TEXT}
-PRESSED = ("total", "usable", "until", "awaited", "planned", "short")
-DISKS = {
-    "stuck_retention": _list(_object(STUCK)),
-    "orphans": _list(_object({**LOG_DIR, "partitions": INTEGER, "size_bytes": INTEGER})),
-    "under_pressure": _list(
-        _object(
-            LOG_DIR
-            | {f"{name}_bytes": INTEGER for name in PRESSED}
-            | {"kept_bytes": _values(INTEGER)}
-        )
-    ),
-    "disk_problems": _list(TEXT),
-}
+EVIDENCE = _figures(Plan, API)
 
 
 def _partition() -> Schema:
-    outcome = {"outcome": TEXT, "low_watermark": _or_null(INTEGER), "error": _or_null(TEXT)}
-    return _object({**_figures(PlanRow, API), "size_bytes": _or_null(INTEGER), **outcome})
+    size = {"size_bytes": _or_null(INTEGER)}
+    return _object(_figures(PlanRow, API) | size | _figures(DeletionOutcome, API))
 
 
 def documents() -> Iterator[tuple[str, Schema]]:
@@ -134,7 +99,7 @@ def documents() -> Iterator[tuple[str, Schema]]:
         "plan",
         EVIDENCE
         | {"result": TEXT, "undone": _list(TEXT)}
-        | DISKS
+        | _figures(DiskReport, API)
         | {"topics": _list(_object(_figures(TopicAnswer, PLAN))), "partitions": partitions},
     )
     yield "topics", EVIDENCE | {"topics": _list(_object(_figures(TopicAnswer, API)))}

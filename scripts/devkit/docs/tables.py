@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import dropwhile
 from typing import Any
 
+from retentiond.disks.broker_disks import DiskReport
 from retentiond.fields import (
     API,
     COMMAND,
@@ -66,6 +67,21 @@ def shown(row: type[Any]) -> Iterator[Sequence[str]]:
             metric = code([said.metric] if said.metric else [])
             where = ", ".join(DOCUMENTS[each] for each in said.documents)
             yield f"`{name}`", said.type.unit or "", said.meaning, said.many or "", where, metric
+
+
+def nested(row: type[Any], within: str = "") -> Iterator[Sequence[str]]:
+    """A line for each field in the row's JSON, and in the rows within it."""
+    for field in figures_of(row):
+        if field.said.documents:
+            kind, metric = field.said.type, code([field.said.metric] if field.said.metric else [])
+            yield f"`{within}{field.name}`", kind.unit or "", field.said.meaning, metric
+            if kind.row is not None:
+                yield from nested(kind.row, f"{within}{field.name}.")
+
+
+def disks(page: str) -> str:
+    """``docs/disk.md``, with what a plan says of the brokers' disks."""
+    return with_rows(page, "field | unit | what it says | metric", nested(DiskReport))
 
 
 DOCUMENTS = {

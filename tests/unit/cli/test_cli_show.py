@@ -57,7 +57,7 @@ def everything() -> CycleReport:
         ),
         paused="paused by root: incident 12",
     )
-    stuck = Stuck(TopicPartition("orders", 0), StuckCause.REPLICA_GROWS, "broker 1 keeps it")
+    stuck = Stuck("orders", 0, StuckCause.REPLICA_GROWS, "broker 1 keeps it")
     sizes = {TopicPartition("orders", number): 10 * GIB for number in range(2)}
     orphans = (Orphans(1, "/a", 0, 0), Orphans(2, "/a", 3, 700))
     problems = ("broker 2 is silent",)

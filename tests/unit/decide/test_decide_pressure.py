@@ -32,7 +32,7 @@ def chosen(log_dirs: list[PressedLogDir], normal: Predictions, eager: Prediction
     return sorted(at.partition for at in partitions_to_relieve(log_dirs, normal, eager))
 
 
-BESIDE = A._replace(log_dir="/c", disk="/a")
+BESIDE = replace(A, log_dir="/c", disk="/a")
 """On the same disk as A."""
 
 FOUR = frees((0, A, 40), (1, A, 90), (2, A, 70), (3, A, 10))
@@ -44,12 +44,12 @@ TWO = frees((0, A, 400), (1, A, 90))
     [
         # the one that frees most goes first, and no more than is needed, which is 150
         ([A], {}, FOUR, [1, 2]),
-        ([A._replace(awaited_bytes=80)], {}, FOUR, [1]),
-        ([A._replace(usable_bytes=250)], {}, FOUR, []),
+        ([replace(A, awaited_bytes=80)], {}, FOUR, [1]),
+        ([replace(A, usable_bytes=250)], {}, FOUR, []),
         ([A], frees((7, A, 150)), FOUR, []),
         # only what goes beyond the normal plan counts
         ([A], frees((0, A, 400)), TWO, []),
-        ([A._replace(until_bytes=510)], frees((0, A, 400)), TWO, [1]),
+        ([replace(A, until_bytes=510)], frees((0, A, 400)), TWO, [1]),
         # what frees nothing there keeps its retention
         ([A], {}, frees((0, A, 0), (1, B, 900)), []),
         ([A], frees((0, A, 40)), frees((0, A, 10)), []),
@@ -74,7 +74,7 @@ ONE_DISK = st.lists(st.integers(0, 99), max_size=12)
 def test_a_disk_is_given_what_it_needs_and_at_most_one_partition_beyond(
     needed: int, more: list[int], normal: int
 ) -> None:
-    disk = A._replace(usable_bytes=0, until_bytes=max(0, needed))
+    disk = replace(A, usable_bytes=0, until_bytes=max(0, needed))
     eager = frees(*((number, A, freed) for number, freed in enumerate(more)), (99, A, normal))
     found = [more[at] for at in chosen([disk], frees((99, A, normal)), eager)]
     left = max(0, needed) - normal
@@ -213,8 +213,8 @@ def test_a_row_that_goes_sooner_says_for_which_directories_and_how_full_they_are
 
 def test_no_directory_is_short_of_what_another_one_on_its_disk_frees() -> None:
     busy = PressedLogDir(1, "/a", 10_000, 100, 1_000)
-    idle = busy._replace(log_dir="/b", disk="/a")
-    elsewhere = busy._replace(log_dir="/c")
+    idle = replace(busy, log_dir="/b", disk="/a")
+    elsewhere = replace(busy, log_dir="/c")
     pressed = Pressure((busy, idle, elsewhere), reading=reading({1: 4000}))
 
     found = relief([deletion(250)], SEGMENTED, pressed)
@@ -235,7 +235,7 @@ def test_what_waits_for_a_limit_may_go() -> None:
 
 def test_what_waits_for_the_end_of_a_pause_may_go_on_all_directories_of_the_disk() -> None:
     busy = PressedLogDir(1, "/a", 10_000, 100, 1_000)
-    pressed = Pressure((busy, busy._replace(log_dir="/b", disk="/a")), reading=reading({1: 4000}))
+    pressed = Pressure((busy, replace(busy, log_dir="/b", disk="/a")), reading=reading({1: 4000}))
     paused = replace(deletion(250), verdict=Verdict.HOLD, reason=Reason.PAUSED, records=0)
 
     found = relief([paused], SEGMENTED, pressed, [deletion(250)])

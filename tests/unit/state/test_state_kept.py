@@ -28,7 +28,7 @@ KEPT = Kept(
     awaited=(PendingFree("c1", ReplicaKey(AT, *HERE), "id", 0, 7, 700, 900, 9, 1_000),),
     under_pressure=frozenset({HERE, (2, "/a")}),
     recent_disks=RecentDisks().with_reading(SPACE, SIZES, NOW),
-    stuck=(Stuck(AT, StuckCause.REPLICA_GROWS, "broker 1 keeps 1 GiB of it"),),
+    stuck=(Stuck(*AT, StuckCause.REPLICA_GROWS, "broker 1 keeps 1 GiB of it"),),
     held=(Held("orders", Reason.NO_GROUP, 600.5, (0, 1)), Held("clicks", Reason.PAUSED, 0, (3,))),
     last_complete=LastComplete("cluster-a", 1_790_000_000_123),
 )

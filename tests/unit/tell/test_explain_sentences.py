@@ -33,7 +33,7 @@ def test_a_partition_says_what_it_takes_on_disk_and_what_a_deletion_frees_and_wh
     """tests/golden/explain: also where configs, prediction or disks are unread, and where nothing
     is deleted; what is stuck comes last."""
     planned = row("orders")
-    stuck = Stuck(ORDERS, StuckCause.FUTURE_REPLICA, "A move to /b stands still.")
+    stuck = Stuck(*ORDERS, StuckCause.FUTURE_REPLICA, "A move to /b stands still.")
     silent = DiskReport(problems=("the disks of broker 2 can't be read: DOWN",))
     held = DiskReport({ORDERS: 10}, stuck=(stuck,))
     cases: dict[str, tuple[PlanRow, DiskReport, TopicConfig | None]] = {

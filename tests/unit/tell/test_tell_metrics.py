@@ -103,9 +103,9 @@ def full(metrics: Metrics, registry: CollectorRegistry) -> CollectorRegistry:
         size_bytes={TopicPartition("orders", number): 1000 for number in range(4)},
         topic_bytes={"orders": 4000, "clicks": 70},
         stuck=(
-            Stuck(at, StuckCause.FUTURE_REPLICA, "why"),
-            Stuck(TopicPartition("orders", 1), StuckCause.FUTURE_REPLICA, "why"),
-            Stuck(TopicPartition("orders", 1), StuckCause.RETENTION_OVERDUE, "why"),
+            Stuck(*at, StuckCause.FUTURE_REPLICA, "why"),
+            Stuck("orders", 1, StuckCause.FUTURE_REPLICA, "why"),
+            Stuck("orders", 1, StuckCause.RETENTION_OVERDUE, "why"),
         ),
         orphans=(Orphans(1, "/kafka", 0, 0), Orphans(2, "/kafka", 3, 700)),
         space=(LogDirCapacity(1, "/kafka", 100, 40), LogDirCapacity(2, "/kafka", 100, 80)),

@@ -9,7 +9,7 @@ import pytest
 
 from retentiond.disks.broker_disks import DiskReport
 from retentiond.disks.stuck import Stuck, StuckCause
-from retentiond.model import Failure, GroupKind, Outcome, Reason, TopicPartition
+from retentiond.model import Failure, GroupKind, Outcome, Reason
 from retentiond.snapshot import GroupReading
 from retentiond.tell.reasons import tool_options
 from retentiond.tell.report import CycleReport, GroupState, document, figures, group_states
@@ -137,7 +137,7 @@ def test_while_it_is_paused_plan_and_log_line_say_why() -> None:
     assert "paused" not in figures(report())
 
 
-STUCK = Stuck(TopicPartition("orders", 1), StuckCause.FUTURE_REPLICA, "its move stands still")
+STUCK = Stuck("orders", 1, StuckCause.FUTURE_REPLICA, "its move stands still")
 
 
 def test_the_canonical_line_tells_bytes_and_what_is_stuck() -> None:
