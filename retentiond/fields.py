@@ -20,7 +20,9 @@ from typing import Any, NamedTuple, TypeVar, dataclass_transform
 class Storage(Enum):
     """How a value is kept; each output has its own types for these."""
 
-    TEXT = "text"
+    TEXT = "a name or the like"
+    SENTENCE = "a sentence"
+    PATH = "a path"
     WORD = "a word out of a few"
     TIME = "epoch milliseconds, in JSON an RFC 3339 time"
     FLAG = "true or false"
@@ -46,6 +48,8 @@ class FieldType(NamedTuple):
 
 
 TEXT = FieldType(Storage.TEXT)
+SENTENCE = FieldType(Storage.SENTENCE)
+PATH = FieldType(Storage.PATH)
 WORD = FieldType(Storage.WORD)
 TIME = FieldType(Storage.TIME)
 FLAG = FieldType(Storage.FLAG)
@@ -87,7 +91,7 @@ PAGE = "page"
 """The status page's table."""
 
 TABLE = "table"
-"""The one table of a row that has no other."""
+"""The table of a row with no more than one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +100,9 @@ class Said:
 
     - ``documents``: the JSON that it is in; a row with a single JSON has it unless this is ().
       ``name``: what outputs call it, if not by its attribute.
-    - ``columns``: its heading, by table; ``spare`` where there is little room. ``is_dash``: whether
-      a table has ``-`` for 0. ``sort``: how an address names the order by it.
+    - ``column``: its heading in the row's tables; ``columns``: by table. ``spare``: tables leave it
+      out where there is little room. ``is_dash``: whether they have ``-`` for 0. ``sort``: how an
+      address names the order by it.
     - ``metric``: its metric's name.
     - ``audit``: what the audit log's table demands of its column; None: it has none.
       ``is_known_late``: it is worked out once the requests are out, and the audit log learns it
@@ -110,6 +115,7 @@ class Said:
     meaning: str
     documents: tuple[str, ...] = (API,)
     name: str | None = None
+    column: str | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
     spare: bool = False
     is_dash: bool = False
@@ -120,6 +126,9 @@ class Said:
     in_history: bool = False
     many: str | None = None
     number: int = field(default_factory=count().__next__, compare=False)
+
+    def heading(self, table: str) -> str | None:
+        return self.columns.get(table, self.column)
 
 
 def said(
@@ -305,6 +314,7 @@ def _by_text(topics: Mapping[str, Mapping[int, int]]) -> dict[str, dict[str, int
 
 
 WRITTEN: Mapping[Storage, Callable[[Any, str], Any]] = {
+    Storage.PATH: lambda path, _where: str(path),
     Storage.TIME: lambda at_ms, _where: rfc3339_or_none(at_ms),
     Storage.TIMES: lambda times, _where: times and {at: rfc3339_or_none(times[at]) for at in times},
     Storage.COUNTS: lambda counts, _where: dict(counts),

@@ -15,7 +15,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
-from retentiond.fields import BYTES, Shown, Storage, rfc3339
+from retentiond.fields import BYTES, OFFSET, Shown, Storage, rfc3339
 from retentiond.model import GroupKind
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
@@ -78,11 +78,14 @@ def say_gib_days(gib_days: float) -> str:
     return f"{gib_days:,.1f}" if gib_days < 10 else say_count(round(gib_days))
 
 
+NONE_IS_DASH = (Storage.TIME, Storage.TEXT, Storage.SENTENCE)
+
+
 def say_field(field: Shown, row: object, unknown: str = "?") -> str:
     """A field of a row as a cell of a table."""
     value, (storage, unit, _) = field.of(row), field.said.type
     if value is None:
-        return "-" if storage is Storage.TIME else unknown
+        return "-" if storage in NONE_IS_DASH else unknown
     if value == 0 and field.said.is_dash:
         return "-"
     if storage is Storage.TIME:
@@ -91,7 +94,9 @@ def say_field(field: Shown, row: object, unknown: str = "?") -> str:
         return "yes" if value else "no"
     if storage is Storage.TEXT:
         return say_name(value)
-    return say_bytes(value) if unit == BYTES.unit else say_count(value) if unit else str(value)
+    if unit is None or unit == OFFSET.unit:
+        return str(value)
+    return say_bytes(value) if unit == BYTES.unit else say_count(value)
 
 
 def say_share(part: int, whole: int) -> str:

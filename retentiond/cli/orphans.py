@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,13 +24,12 @@ from retentiond.cli.options import (
     refuse_without,
     set_up,
 )
-from retentiond.cli.output.printing import FIGURE, NAME, WORD, Column, Printer, print_json
+from retentiond.cli.output.printing import Printer, columns_of, print_json
 from retentiond.errors import UsageError
-from retentiond.fields import rfc3339, rfc3339_or_none
+from retentiond.fields import document_of
 from retentiond.formatting import printable, say_many
 from retentiond.kafka.settings.command_config import read_settings
 from retentiond.kafka.settings.properties import translate
-from retentiond.model import Failure
 from retentiond.state_places import make_state_dir, user_state_dir
 from retentiond.tools.orphans.broker_process import identify
 
@@ -137,32 +136,20 @@ def approval(*, yes: bool) -> Approve:
     return ask
 
 
-DIRECTORIES: tuple[Column[tuple[Path, tuple[int, int]]], ...] = (
-    Column("LOG DIRECTORY", NAME, lambda total: str(total[0])),
-    Column("ORPHANS", FIGURE, lambda total: str(total[1][0])),
-    Column("BYTES", FIGURE, lambda total: str(total[1][1])),
-)
-
-ORPHANS: tuple[Column[Orphan], ...] = (
-    Column("FOLDER", NAME, lambda orphan: str(orphan.folder.path)),
-    Column("BYTES", FIGURE, lambda orphan: str(orphan.contents.segment_bytes)),
-    Column("ORPHAN SINCE", WORD, lambda orphan: rfc3339(orphan.since_ms), spare=True),
-    Column("BECAUSE", NAME, lambda orphan: orphan.why),
-    Column("FATE", NAME, lambda o: o.fate.value + (f": {o.reason}" if o.reason else "")),
-)
-
 STYLES = {"removed": "green", "failed": "red", "removable": "yellow", "kept": ""}
 
 
 def show(look: Scan, output: Output) -> None:
     if output is Output.JSON:
-        print_json(document(look))
+        print_json(document_of(look))
         return
+    from retentiond.tools.orphans.orphan import Orphan, OrphansInLogDir
+
     printer = Printer()
-    printer.table(DIRECTORIES, look.totals().items())
+    printer.table(columns_of(OrphansInLogDir), look.log_dirs)
     if look.orphans:
         printer.say("")
-        printer.table(ORPHANS, look.orphans, lambda orphan: STYLES[orphan.fate.value])
+        printer.table(columns_of(Orphan), look.orphans, lambda orphan: STYLES[orphan.fate.value])
     for stranger in look.unclear:
         printer.say(f"left alone: {stranger.log_dir / stranger.name!s}: {stranger.why}")
     for problem in look.problems:
@@ -179,42 +166,3 @@ def summary(look: Scan) -> str:
         + ", ".join(f"{fates.count(fate)} {fate}" for fate in Fate)
         + "."
     )
-
-
-def document(look: Scan) -> dict[str, Any]:
-    retention = look.retention_ms
-    return {
-        "broker": look.disks.broker,
-        "cluster_id": look.disks.cluster_id,
-        "at": rfc3339(look.at_ms),
-        "complete": not look.problems,
-        "problems": list(look.problems),
-        "retention_ms": None if isinstance(retention, Failure) else retention,
-        "log_dirs": [
-            {"log_dir": str(log_dir), "count": count, "size_bytes": size_bytes}
-            for log_dir, (count, size_bytes) in look.totals().items()
-        ],
-        "orphans": [*map(_document, look.orphans)],
-        "left_alone": [
-            {"log_dir": str(folder.log_dir), "folder": folder.name, "why": folder.why}
-            for folder in look.unclear
-        ],
-    }
-
-
-def _document(orphan: Orphan) -> dict[str, Any]:
-    folder, newest_ms = orphan.folder, orphan.contents.newest_ms
-    return {
-        "log_dir": str(folder.log_dir),
-        "folder": folder.name,
-        "topic": folder.parsed_name.topic,
-        "partition": folder.parsed_name.partition,
-        "kind": folder.parsed_name.kind.value,
-        "topic_id": folder.topic_id,
-        "size_bytes": orphan.contents.segment_bytes,
-        "newest_record": rfc3339_or_none(newest_ms),
-        "since": rfc3339(orphan.since_ms),
-        "why": orphan.why,
-        "fate": orphan.fate.value,
-        "reason": orphan.reason,
-    }

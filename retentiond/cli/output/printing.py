@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.segment import Segment
 from rich.table import Table
 
-from retentiond.fields import Shown, Storage, figures_of, rfc3339
+from retentiond.fields import TABLE, Shown, Storage, figures_of, rfc3339
 from retentiond.formatting import printable, say_field
 
 T = TypeVar("T")
@@ -61,16 +61,12 @@ class Column(Generic[T]):
     least: int | None = None
 
 
-def columns_of(row: type[T], table: str) -> tuple[Column[T], ...]:
+def columns_of(row: type[T], table: str = TABLE) -> tuple[Column[T], ...]:
     """The columns that a row has in the table."""
     return tuple(
-        Column(
-            field.said.columns[table],
-            _kind_of(field),
-            partial(say_field, field),
-        )
+        Column(heading, _kind_of(field), partial(say_field, field), field.said.spare)
         for field in figures_of(row)
-        if table in field.said.columns
+        if (heading := field.said.heading(table)) is not None
     )
 
 
@@ -81,9 +77,12 @@ class Look(NamedTuple):
     colors: str
 
 
+KINDS = {Storage.TEXT: NAME, Storage.PATH: NAME, Storage.SENTENCE: TEXT}
+
+
 def _kind_of(field: Shown) -> ColumnKind:
     storage, unit, _ = field.said.type
-    return FIGURE if unit else NAME if storage is Storage.TEXT else WORD
+    return FIGURE if unit else KINDS.get(storage, WORD)
 
 
 class Printer:

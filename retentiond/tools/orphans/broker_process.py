@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from retentiond.errors import UsageError
+from retentiond.fields import NUMBER, TEXT, described, said
 from retentiond.kafka.settings import java_properties
 
 META_PROPERTIES = "meta.properties"
@@ -28,12 +29,12 @@ BROKER_KEYS = ("node.id", "broker.id")
 """The id's name in KRaft, and its name before."""
 
 
-@dataclass(frozen=True, slots=True)
+@described
 class BrokerLogDirs:
     """Log directories of one broker, perhaps not all of them. ``log_dirs`` are real paths."""
 
-    broker: int
-    cluster_id: str
+    broker: int = said(NUMBER, "the broker's id")
+    cluster_id: str = said(TEXT, "the cluster's id")
     log_dirs: tuple[Path, ...]
 
 

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import BinaryIO
 
+from retentiond.fields import BYTES, TIME, described, said
 from retentiond.tools.orphans.folder import PartitionFolder
 
 SEGMENT = re.compile(r"([0-9]{20})\.log(\.deleted|\.cleaned|\.swap)?")
@@ -29,20 +30,27 @@ KAFKA_FILE = re.compile(
 """Every name that Kafka gives a file of a partition's folder."""
 
 
-@dataclass(frozen=True, slots=True)
+@described
 class Contents:
     """What a partition folder has.
 
-    - ``segment_bytes``: the size of the segments, as DescribeLogDirs counts it.
-    - ``newest_ms``: the largest timestamp of all segments. A segment without timestamps counts with
-      the time when it was written.
     - ``changed_ms``: when a file was last changed.
     - ``inodes``: (device, inode) of the files.
     - ``problem``: why the folder is not understood; the figures are those of the files that are.
     """
 
-    segment_bytes: int
-    newest_ms: int | None
+    segment_bytes: int = said(
+        BYTES,
+        "the size of its segments, as DescribeLogDirs counts it",
+        name="size_bytes",
+        column="BYTES",
+    )
+    newest_ms: int | None = said(
+        TIME,
+        "the largest timestamp of its segments, or when one without timestamps was written; null: "
+        "it has no segment, or is not understood",
+        name="newest_record",
+    )
     changed_ms: int
     inodes: frozenset[tuple[int, int]]
     problem: str | None = None

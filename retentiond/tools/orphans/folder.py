@@ -14,11 +14,11 @@ import os
 import re
 import stat
 import uuid
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 from retentiond.errors import UsageError
+from retentiond.fields import NUMBER, PATH, SENTENCE, TEXT, WORD, described, figure, inlined, said
 from retentiond.model import LARGEST_PARTITION, LEGAL_TOPIC
 
 KAFKAS_OWN_FOLDERS = frozenset({"__cluster_metadata-0", "remote-log-index-cache"})
@@ -33,32 +33,49 @@ LARGEST_METADATA = 1024
 """Greatest size of the file, in bytes. The one that Kafka writes has less than 50."""
 
 
-@dataclass(frozen=True, slots=True)
+class FolderKind(StrEnum):
+    REPLICA = "replica"
+    STRAY = "stray"
+    FUTURE = "future"
+    DELETE = "delete"
+
+
+@described
+class FolderName:
+    """What a folder's name says. ``may_be_cut``: the topic's name may be longer than this."""
+
+    topic: str = said(TEXT, "the topic, by the folder's name")
+    partition: int = said(NUMBER, "the partition's number")
+    kind: FolderKind = said(WORD, f"by the folder's name: {', '.join(FolderKind)}")
+    may_be_cut: bool = False
+
+
+@described
 class PartitionFolder:
     """A partition's folder. ``log_dir`` is a real path. Device and inode tell the folder from a
-    later one with the same name. ``topic_id`` comes from ``partition.metadata``, as in
-    `TopicDescription`; None if there is no such file.
-    """
+    later one with the same name."""
 
-    log_dir: Path
-    name: str
-    parsed_name: FolderName
+    log_dir: Path = said(PATH, "the log directory's path")
+    name: str = said(TEXT, "the folder's name", name="folder")
+    parsed_name: FolderName = inlined(FolderName)
     device: int
     inode: int
-    topic_id: str | None
+    topic_id: str | None = said(
+        TEXT, "the topic's id by the folder's partition.metadata; null: it has no such file"
+    )
 
-    @property
+    @figure(PATH, "the folder's path", (), column="FOLDER")
     def path(self) -> Path:
         return self.log_dir / self.name
 
 
-@dataclass(frozen=True, slots=True)
+@described
 class UnknownFolder:
     """A folder that isn't understood, so it is left alone."""
 
-    log_dir: Path
-    name: str
-    why: str
+    log_dir: Path = said(PATH, "the log directory's path")
+    name: str = said(TEXT, "the folder's name", name="folder")
+    why: str = said(SENTENCE, "why it is left alone")
 
 
 def list_folders(log_dir: Path) -> tuple[list[PartitionFolder], list[UnknownFolder]]:
@@ -125,23 +142,6 @@ def _topic_id(path: Path) -> str | None:
 
 LONGEST_FILE_NAME = 255
 """In bytes."""
-
-
-class FolderKind(StrEnum):
-    REPLICA = "replica"
-    STRAY = "stray"
-    FUTURE = "future"
-    DELETE = "delete"
-
-
-@dataclass(frozen=True, slots=True)
-class FolderName:
-    """What a folder's name says. ``may_be_cut``: the topic's name may be longer than this."""
-
-    topic: str
-    partition: int
-    kind: FolderKind
-    may_be_cut: bool = False
 
 
 _FORM = re.compile(

@@ -14,6 +14,23 @@ from pathlib import Path
 from typing import Protocol
 
 from retentiond.errors import UsageError
+from retentiond.fields import (
+    BYTES,
+    FLAG,
+    MILLISECONDS,
+    NUMBER,
+    PATH,
+    SENTENCE,
+    TEXTS,
+    TIME,
+    WORD,
+    FiguresOf,
+    described,
+    figure,
+    inlined,
+    rows_of,
+    said,
+)
 from retentiond.formatting import say_duration
 from retentiond.kafka.interface import NOT_ANSWERED
 from retentiond.kafka.log_dirs import ClusterView, TopicReplicas, TopicReplicasAnswer
@@ -30,22 +47,27 @@ class Fate(StrEnum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True)
+@described
 class Orphan:
     """A folder that is an orphan.
 
-    - ``why``: why it is one; ``since_ms``: since when it is known to be one.
-    - ``observed_ms``: how much time has certainly passed since then.
-    - ``reason``: why it is kept, or what failed.
+    - ``observed_ms``: how much time has certainly passed since it is known to be one.
     - ``is_cut_off``: whether a removal has renamed it and was then cut off.
     """
 
-    folder: PartitionFolder
-    why: str
-    contents: Contents
-    since_ms: int
-    fate: Fate
-    reason: str | None = None
+    folder: PartitionFolder = inlined(PartitionFolder)
+    contents: Contents = inlined(Contents)
+    since_ms: int = said(
+        TIME, "since when it is known to be an orphan", column="ORPHAN SINCE", spare=True
+    )
+    why: str = said(SENTENCE, "why it is one", column="BECAUSE")
+    fate: Fate = said(WORD, f"what becomes of it: {', '.join(Fate)}")
+    reason: str | None = said(SENTENCE, "why it is kept, or what failed", default=None)
+
+    @figure(SENTENCE, "what becomes of it, and why", (), column="FATE")
+    def fate_and_reason(self) -> str:
+        return self.fate if self.reason is None else f"{self.fate}: {self.reason}"
+
     is_cut_off: bool = False
     observed_ms: int = 0
 
@@ -59,30 +81,53 @@ class Orphan:
         return replace(self, fate=Fate.REMOVED, reason=None)
 
 
-@dataclass(frozen=True, slots=True)
-class Scan:
-    """The result of a look.
+OF_ORPHANS = FiguresOf("orphans")
 
-    - ``unclear``: folders that may be orphans or not.
-    - ``problems``: why the look is not complete. If there are any, nothing is removed.
-    - ``retention_ms``: how long records in orphans are kept; None is unlimited.
-    """
 
-    disks: BrokerLogDirs
-    at_ms: int
+@described
+class OrphansInLogDir:
+    """The orphans in a log directory, without those that were removed."""
+
+    log_dir: Path = said(PATH, "its path", column="LOG DIRECTORY")
     orphans: tuple[Orphan, ...]
-    unclear: tuple[UnknownFolder, ...]
-    problems: tuple[str, ...]
-    retention_ms: int | Failure | None
 
-    def totals(self) -> dict[Path, tuple[int, int]]:
-        """By directory, the number of orphans and their bytes, without those that were removed."""
-        totals = dict.fromkeys(self.disks.log_dirs, (0, 0))
-        for orphan in self.orphans:
-            if orphan.fate is not Fate.REMOVED:
-                count, size = totals[orphan.folder.log_dir]
-                totals[orphan.folder.log_dir] = (count + 1, size + orphan.contents.segment_bytes)
-        return totals
+    @figure(NUMBER, "how many orphans it has", column="ORPHANS")
+    def count(self) -> int:
+        return len(self.orphans)
+
+    size_bytes = OF_ORPHANS.sum(
+        BYTES, "what their segments take", of="contents.segment_bytes", column="BYTES"
+    )
+
+
+@described
+class Scan:
+    """The result of a look. If it has problems, nothing is removed."""
+
+    disks: BrokerLogDirs = inlined(BrokerLogDirs)
+    at_ms: int = said(TIME, "when the look was taken, by the earlier of two clocks")
+
+    @figure(FLAG, "whether the cluster was read completely")
+    def complete(self) -> bool:
+        return not self.problems
+
+    problems: tuple[str, ...] = said(TEXTS, "why it was not")
+    retention_ms: int | None = said(
+        MILLISECONDS, "how long records in orphans are kept; null: unlimited, or not known"
+    )
+
+    @figure(rows_of(OrphansInLogDir), "the log directories, without what was removed")
+    def log_dirs(self) -> tuple[OrphansInLogDir, ...]:
+        left = [orphan for orphan in self.orphans if orphan.fate is not Fate.REMOVED]
+        return tuple(
+            OrphansInLogDir(path, tuple(orphan for orphan in left if orphan.folder.log_dir == path))
+            for path in self.disks.log_dirs
+        )
+
+    orphans: tuple[Orphan, ...] = said(rows_of(Orphan), "the orphans")
+    unclear: tuple[UnknownFolder, ...] = said(
+        rows_of(UnknownFolder), "folders that may be orphans or not", name="left_alone"
+    )
 
 
 @dataclass(frozen=True, slots=True)

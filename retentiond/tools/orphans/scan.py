@@ -106,7 +106,8 @@ def scan(
                 unclear.append(orphan)
             elif orphan is not None:
                 orphans.append(orphan)
-    taken = Scan(disks, at_ms, tuple(orphans), tuple(unclear), tuple(incomplete), retention)
+    retention_ms = None if isinstance(retention, Failure) else retention
+    taken = Scan(disks, at_ms, tuple(incomplete), retention_ms, tuple(orphans), tuple(unclear))
     kept = remembered(taken, folders, memory, assigned)
     kept = replace(kept, was_alive=kept.was_alive or is_alive)
     if not incomplete:
@@ -210,9 +211,9 @@ def _orphan(
     reason = objection(contents, observed_ms, conditions)
     return Orphan(
         folder,
-        why,
         contents,
         since_ms,
+        why,
         Fate.REMOVABLE if reason is None else Fate.KEPT,
         reason,
         is_cut_off=folder_key(folder) in memory.renamed,

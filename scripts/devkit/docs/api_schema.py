@@ -31,6 +31,7 @@ INTEGER: Schema = {"type": "integer"}
 TIME: Schema = {"type": "string", "format": "date-time"}
 TYPES: dict[Storage, Schema] = {
     Storage.TEXT: TEXT,
+    Storage.SENTENCE: TEXT,
     Storage.WORD: TEXT,
     Storage.TIME: TIME,
     Storage.FLAG: FLAG,

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from retentiond.errors import StateError, UsageError
+from retentiond.fields import document_of
 from retentiond.kafka.log_dirs import TopicReplicas
 from retentiond.model import Failure
 from retentiond.tools.orphans.orphan import Fate, Scan
@@ -130,7 +131,10 @@ def test_orphans_and_their_bytes_are_counted_by_directory(host: Host, tmp_path: 
     host.put("gone-1", ages_ms=[DAY_MS, DAY_MS])
     host.put("orders-0", log_dir=second)
     host.cluster.assign("orders", BROKER)
-    assert host.look().totals() == {host.log_dir: (2, 3 * 161), second: (0, 0)}
+    assert [document_of(of_log_dir) for of_log_dir in host.look().log_dirs] == [
+        {"log_dir": str(host.log_dir), "count": 2, "size_bytes": 3 * 161},
+        {"log_dir": str(second), "count": 0, "size_bytes": 0},
+    ]
 
 
 def test_an_answer_with_an_error_is_no_evidence(host: Host) -> None:
@@ -266,7 +270,8 @@ def test_a_log_directory_may_be_a_link_and_counts_once(host: Host, tmp_path: Pat
     (tmp_path / "link").symlink_to(host.log_dir)
     host.log_dirs.append(tmp_path / "link")
     host.put("gone-0")
-    assert host.look().totals() == {host.log_dir: (1, 161)}
+    (of_log_dir,) = host.look().log_dirs
+    assert (of_log_dir.count, of_log_dir.size_bytes) == (1, 161)
 
 
 def test_a_directory_that_is_not_there_is_refused(host: Host, tmp_path: Path) -> None:
