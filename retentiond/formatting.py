@@ -84,7 +84,7 @@ NONE_IS_DASH = (Storage.TIME, Storage.TEXT, Storage.SENTENCE)
 def say_field(field: Shown, row: object, unknown: str = "?") -> str:
     """A field of a row as a cell of a table."""
     value, (storage, unit, _) = field.of(row), field.said.type
-    if value is None:
+    if value is None or (value == "" and storage is Storage.SENTENCE):
         return "-" if storage in NONE_IS_DASH else unknown
     if value == 0 and field.said.is_dash:
         return "-"

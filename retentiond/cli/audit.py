@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -23,9 +22,10 @@ from retentiond.cli.options import (
     refuse,
     set_up,
 )
-from retentiond.cli.output.printing import Printer, print_json_list, told, while_read
+from retentiond.cli.output.printing import Printer, print_json_list, while_read
 from retentiond.clock import now_ms
 from retentiond.errors import UsageError
+from retentiond.fields import document_of
 from retentiond.formatting import say_many, say_verb
 from retentiond.model import Outcome
 from retentiond.state.audit_records import (
@@ -125,7 +125,7 @@ def audit(  # noqa: PLR0917 - typer hands each option over by its name
     if actions:
         done = (action for action in actions_in(folder) if wanted.has_time(action.at_ms))
         if output is AuditOutput.JSON:
-            print_json_list(told(asdict(action)) for action in done)
+            print_json_list(map(document_of, done))
         else:
             printed.show_actions(done)
         return
@@ -155,7 +155,7 @@ def _show(
     from retentiond.cli.output import audit as printed
 
     if output is AuditOutput.JSON:
-        print_json_list(map(printed.document, deletions))
+        print_json_list(map(document_of, deletions))
     elif output is AuditOutput.CSV:
         printed.write_csv(deletions, sys.stdout, with_evidence=with_evidence)
     else:
@@ -172,19 +172,19 @@ def _verify(deletions: Iterable[DeletionRecord], output: AuditOutput) -> None:
         nonlocal count, wrong
         for deletion in deletions:
             count += 1
-            found = differences(deletion)
-            wrong += bool(found)
-            yield deletion, found
+            sentences = differences(deletion)
+            wrong += bool(sentences)
+            yield deletion, sentences
 
     if output is AuditOutput.JSON:
-        from retentiond.cli.output.audit import document
-
-        print_json_list(document(deletion) | {"differences": found} for deletion, found in judged())
+        print_json_list(
+            document_of(deletion) | {"differences": sentences} for deletion, sentences in judged()
+        )
     else:
-        for deletion, found in judged():
+        for deletion, sentences in judged():
             row = deletion.row
             of = f"{row.topic}-{row.partition} up to {row.cutoff} in cycle {deletion.cycle_id}"
-            for sentence in found:
+            for sentence in sentences:
                 printer.say(f"{of}: {sentence}")
         differ = say_verb(wrong, "differs", "differ")
         printer.say(f"{say_many(count, 'deletion')} worked out again: {wrong} {differ}")

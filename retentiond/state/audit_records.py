@@ -27,7 +27,21 @@ from typing import Any, NamedTuple
 
 from retentiond.act.approved import CommitEvidence, GroupEvidence
 from retentiond.errors import StateError
-from retentiond.fields import Storage
+from retentiond.fields import (
+    BYTES,
+    NUMBER,
+    OFFSET,
+    OFFSET_BY_NAME,
+    SENTENCE,
+    TEXT,
+    TIME,
+    WORD,
+    Storage,
+    described,
+    figure,
+    inlined,
+    said,
+)
 from retentiond.formatting import DAY_MS, say_name
 from retentiond.model import (
     DeletionOutcome,
@@ -66,27 +80,39 @@ class CycleRecord:
     error: str | None = None  # what ended the cycle early
 
 
-@dataclass(frozen=True, slots=True)
+@described
 class DeletionRecord:
     """One partition's deletion in one cycle, with its evidence.
 
-    ``evidence_at_ms``: when the reading that gave the evidence began. ``outcome``: None for an open
-    intent. If the outcome of a request was unknown and a later cycle repeated it, both may end as
-    `deleted`; then their records are the same.
+    ``outcome``: None for an open intent. If the outcome of a request was unknown and a later cycle
+    repeated it, both may end as `deleted`; then their records are the same.
     """
 
     id: int
-    cycle_id: str
-    cluster_id: str
-    row: PlanRow
+    cycle_id: str = said(TEXT, "the cycle's id")
+    cluster_id: str = said(TEXT, "the cluster's id")
+    row: PlanRow = inlined(PlanRow)
+    freed_bytes: int | None = said(
+        BYTES, "what it freed on the disks of all replicas; null: not known, or not yet"
+    )
+    evidence_at_ms: int = said(TIME, "when the reading that gave the evidence began")
+    requested_at_ms: int = said(TIME, "when it was requested")
+
+    @figure(WORD, f"what became of it: {', '.join(Outcome)}", name="outcome")
+    def known_outcome(self) -> Outcome:
+        """An intent that is still open may have reached the broker: nobody knows."""
+        return self.outcome or Outcome.UNKNOWN
+
+    low_watermark: int | None = said(OFFSET, "the log start offset after it")
+    error: str | None = said(SENTENCE, "what went wrong, or what is not known")
+
+    @figure(OFFSET_BY_NAME, "by group, the committed offset that it rested on", name="evidence")
+    def committed_offsets(self) -> dict[str, int]:
+        return {group.group_id: group.committed_offset for group in self.evidence}
+
     evidence: tuple[GroupEvidence, ...]
-    evidence_at_ms: int
-    requested_at_ms: int
     outcome: Outcome | None
-    low_watermark: int | None
-    error: str | None
     settled_at_ms: int | None
-    freed_bytes: int | None = None  # on the disks of all replicas; None: not known, or not yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,15 +258,14 @@ def deleted_by_day(
     return tuple(DeletedInDay(day * DAY_MS, *figures) for day, *figures in rows)
 
 
-@dataclass(frozen=True, slots=True)
+@described
 class LastRequests:
-    """A topic's, or a partition's, latest requests that ended alike, and not well. ``outcome``:
-    `failed` or `unknown`. ``error``: of the latest one."""
+    """A topic's, or a partition's, latest requests that ended alike, and not well."""
 
-    outcome: Outcome
-    count: int
-    since_ms: int
-    error: str | None
+    outcome: Outcome = said(WORD, "failed or unknown")
+    count: int = said(NUMBER, "how many there were")
+    since_ms: int = said(TIME, "when the first of them was made")
+    error: str | None = said(SENTENCE, "what went wrong with the latest one")
 
 
 LATEST_REQUESTS = 10_000

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from retentiond.clock import now_ms, uptime
 from retentiond.errors import StateError
+from retentiond.fields import SENTENCE, TEXT, TIME, WORD, described, said
 from retentiond.formatting import printable
 from retentiond.state.audit_file import AUDIT_NAME, open_for_writing, opened_for_reading, unusable
 from retentiond.state.audit_pruning import observed_ms
@@ -86,19 +87,19 @@ PAGE_ROWS = 100  # few, because an action may name thousands of partitions
 COLUMNS = "at_ms, operator, action, subject, detail"
 
 
-@dataclass(frozen=True, slots=True)
+@described
 class Action:
     """``action``: pause, resume, forget, forget-withdrawn (what was recorded before it was not done
     after all) or accept; or a request of delete-records or a removal of orphans, and its outcome.
-
-    ``subject``: the group that was forgotten, or the id of the request.
     """
 
-    at_ms: int
-    operator: str
-    action: str
-    subject: str | None
-    detail: str
+    at_ms: int = said(TIME, "when it was done", column="AT")
+    operator: str = said(WORD, "who did it", column="BY")
+    action: str = said(WORD, "what was done", column="ACTION")
+    subject: str | None = said(
+        TEXT, "the group that was forgotten, or the id of the request", column="SUBJECT"
+    )
+    detail: str = said(SENTENCE, "why, or on what", column="DETAIL", spare=True)
 
 
 def action_now(action: str, subject: str | None, detail: str) -> Action:

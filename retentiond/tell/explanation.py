@@ -251,11 +251,8 @@ def topic_document(explained: TopicExplanation) -> dict[str, Any]:
 
 def _last_requests_document(explained: TopicExplanation) -> dict[str, Any]:
     """Only where they went wrong."""
-    if (last := explained.last_requests) is None:
-        return {}
-    since = rfc3339(last.since_ms)
-    told = {"outcome": last.outcome.value, "count": last.count, "since": since, "error": last.error}
-    return {"last_requests": told}
+    last = explained.last_requests
+    return {} if last is None else {"last_requests": document_of(last)}
 
 
 def explanation_document(explained: TopicExplanation, of: Explanation) -> dict[str, Any]:

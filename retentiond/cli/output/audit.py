@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO, TypeVar
@@ -17,22 +16,16 @@ from pyarrow import parquet
 
 from retentiond.act.approved import GroupEvidence
 from retentiond.cli.output.files import new_file, refuse_unfit
-from retentiond.cli.output.printing import FIGURE, NAME, WORD, Column, Printer, csv_cell
+from retentiond.cli.output.printing import FIGURE, NAME, WORD, Column, Printer, columns_of, csv_cell
 from retentiond.errors import UsageError
-from retentiond.fields import Storage, rfc3339
+from retentiond.fields import Storage, document_of, figures_of, rfc3339
 from retentiond.formatting import say_any, say_many, say_name
-from retentiond.model import ROW_FIELDS, Outcome
+from retentiond.model import Outcome
 from retentiond.state.audit_records import DeletionRecord
 from retentiond.state.operator_actions import Action
 from retentiond.tell.reasons import say_groups_only
-from retentiond.tell.report import row_document
 
 T = TypeVar("T")
-
-
-def _outcome(deletion: DeletionRecord) -> str:
-    """An intent that is still open may have reached the broker: nobody knows."""
-    return str(deletion.outcome or Outcome.UNKNOWN)
 
 
 COLUMNS: tuple[Column[DeletionRecord], ...] = (
@@ -41,7 +34,7 @@ COLUMNS: tuple[Column[DeletionRecord], ...] = (
     Column("FROM", FIGURE, lambda deletion: str(deletion.row.log_start_offset), spare=True),
     Column("CUTOFF", FIGURE, lambda deletion: str(deletion.row.cutoff), spare=True),
     Column("RECORDS", FIGURE, lambda deletion: str(deletion.row.records)),
-    Column("OUTCOME", WORD, _outcome),
+    Column("OUTCOME", WORD, lambda deletion: deletion.known_outcome),
     Column("BOUND BY", NAME, lambda deletion: say_any(deletion.row.binding_group)),
 )
 
@@ -50,14 +43,6 @@ EVIDENCE_COLUMNS: tuple[Column[tuple[DeletionRecord, GroupEvidence]], ...] = (
     Column("TOPIC-PARTITION", NAME, lambda pair: str(pair[0].row.topic_partition)),
     Column("GROUP", NAME, lambda pair: say_name(pair[1].group_id)),
     Column("COMMITTED", FIGURE, lambda pair: str(pair[1].committed_offset)),
-)
-
-ACTION_COLUMNS: tuple[Column[Action], ...] = (
-    Column("AT", WORD, lambda action: rfc3339(action.at_ms)),
-    Column("BY", WORD, lambda action: action.operator),
-    Column("ACTION", WORD, lambda action: action.action),
-    Column("SUBJECT", NAME, lambda action: say_any(action.subject)),
-    Column("DETAIL", NAME, lambda action: action.detail or "-", spare=True),
 )
 
 STYLES = {Outcome.FAILED: "red", Outcome.UNKNOWN: "yellow"}
@@ -87,7 +72,7 @@ def show_table(deletions: Iterable[DeletionRecord], *, with_evidence: bool) -> N
             printer,
             COLUMNS,
             noted(),
-            lambda deletion: STYLES.get(deletion.outcome or Outcome.UNKNOWN, ""),
+            lambda deletion: STYLES.get(deletion.known_outcome, ""),
             lambda deletion: deletion.error,
         )
     for pattern, topics in only.items():
@@ -115,7 +100,7 @@ def write_csv(deletions: Iterable[DeletionRecord], to: TextIO, *, with_evidence:
     for count, deletion in enumerate(deletions, 1):
         if count == 1:  # nothing is written if the log can't be read
             writer.writeheader()
-        line = document(deletion)
+        line = document_of(deletion)
         groups = line.pop("evidence").items()
         for group in groups if with_evidence else [()]:
             told = line | dict(zip(of_groups, group, strict=True))
@@ -127,7 +112,7 @@ def write_csv(deletions: Iterable[DeletionRecord], to: TextIO, *, with_evidence:
 
 def show_actions(actions: Iterable[Action]) -> None:
     printer = Printer()
-    count = _show_rows(printer, ACTION_COLUMNS, actions)
+    count = _show_rows(printer, columns_of(Action), actions)
     printer.say(say_many(count, "action"))
 
 
@@ -148,73 +133,21 @@ def _show_rows(
     return count
 
 
-class AuditField(NamedTuple):
-    """What the audit log says of a deletion beside its row of the plan. ``of``: its value; a time
-    in epoch milliseconds, which JSON and CSV have as text."""
-
-    name: str
-    type: Any  # Arrow's
-    of: Callable[[DeletionRecord], Any]
-
-
-_TEXT, _FIGURE, _TIME = pa.string(), pa.int64(), pa.timestamp("ms", "UTC")
-
-BEFORE_ROW = (
-    AuditField("cycle_id", _TEXT, lambda deletion: deletion.cycle_id),
-    AuditField("cluster_id", _TEXT, lambda deletion: deletion.cluster_id),
-)
-
-AFTER_ROW = (
-    AuditField("freed_bytes", _FIGURE, lambda deletion: deletion.freed_bytes),
-    AuditField("evidence_at", _TIME, lambda deletion: deletion.evidence_at_ms),
-    AuditField("requested_at", _TIME, lambda deletion: deletion.requested_at_ms),
-    AuditField("outcome", _TEXT, _outcome),
-    AuditField("low_watermark", _FIGURE, lambda deletion: deletion.low_watermark),
-    AuditField("error", _TEXT, lambda deletion: deletion.error),
-    AuditField(
-        "evidence",
-        pa.map_(_TEXT, _FIGURE),
-        lambda deletion: {group.group_id: group.committed_offset for group in deletion.evidence},
-    ),
-)
-
 ARROW_TYPES = {
-    Storage.TEXT: _TEXT,
+    Storage.TEXT: pa.string(),
+    Storage.SENTENCE: pa.string(),
+    Storage.WORD: pa.string(),
     Storage.FLAG: pa.bool_(),
-    Storage.INT32: _FIGURE,
-    Storage.INT64: _FIGURE,
+    Storage.INT32: pa.int64(),
+    Storage.INT64: pa.int64(),
+    Storage.TIME: pa.timestamp("ms", "UTC"),
+    Storage.COUNTS: pa.map_(pa.string(), pa.int64()),
 }
 
-SCHEMA = pa.schema(
-    [
-        *((field.name, field.type) for field in BEFORE_ROW),
-        *(
-            (field.name, ARROW_TYPES[field.said.type.storage])
-            for field in ROW_FIELDS
-            if field.said.documents
-        ),
-        *((field.name, field.type) for field in AFTER_ROW),
-    ]
-)
+FIELDS = tuple(field for field in figures_of(DeletionRecord) if field.said.documents)
+
+SCHEMA = pa.schema([(field.name, ARROW_TYPES[field.said.type.storage]) for field in FIELDS])
 """One row of the export for each deletion."""
-
-
-def document(deletion: DeletionRecord) -> dict[str, Any]:
-    """The plan's field names (`retentiond plan --output json`), and what the audit adds."""
-    return _told(deletion, rfc3339)
-
-
-def _told(deletion: DeletionRecord, time: Callable[[int], Any]) -> dict[str, Any]:
-    """``time``: how a time is told that is known in epoch milliseconds."""
-
-    def values(own: Iterable[AuditField]) -> dict[str, Any]:
-        return {
-            field.name: time(value) if field.type == _TIME else value
-            for field in own
-            for value in (field.of(deletion),)
-        }
-
-    return values(BEFORE_ROW) | row_document(deletion.row) | values(AFTER_ROW)
 
 
 GROUP_ROWS = 5_000
@@ -242,11 +175,11 @@ def export_deletions(
 
 
 def _write_parquet(deletions: Iterable[DeletionRecord], path: Path) -> int:
-    epoch, count = datetime.fromtimestamp(0, UTC), 0
+    count = 0
 
     def row(deletion: DeletionRecord) -> dict[str, Any]:
-        told = _told(deletion, lambda ms: epoch + timedelta(milliseconds=ms))
-        return told | {"evidence": list(told["evidence"].items())}
+        evidence = [*deletion.committed_offsets.items()]
+        return {field.name: field.of(deletion) for field in FIELDS} | {"evidence": evidence}
 
     rows = map(row, deletions)
     with parquet.ParquetWriter(path, SCHEMA, compression="zstd") as writer:

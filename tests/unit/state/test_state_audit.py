@@ -99,6 +99,7 @@ def test_an_intent_comes_back_with_its_figures_and_its_evidence(audit: Audit) ->
         low_watermark=None,
         error=None,
         settled_at_ms=None,
+        freed_bytes=None,
     )
 
 

@@ -29,6 +29,7 @@ SOUND = DeletionRecord(
     low_watermark=100,
     error=None,
     settled_at_ms=1_001,
+    freed_bytes=None,
 )
 
 
