@@ -23,6 +23,7 @@ class Storage(Enum):
     TEXT = "a name or the like"
     SENTENCE = "a sentence"
     PATH = "a path"
+    VALUE = "a value of a file"
     WORD = "a word out of a few"
     TIME = "epoch milliseconds, in JSON an RFC 3339 time"
     FLAG = "true or false"
@@ -50,6 +51,7 @@ class FieldType(NamedTuple):
 TEXT = FieldType(Storage.TEXT)
 SENTENCE = FieldType(Storage.SENTENCE)
 PATH = FieldType(Storage.PATH)
+VALUE = FieldType(Storage.VALUE)
 WORD = FieldType(Storage.WORD)
 TIME = FieldType(Storage.TIME)
 FLAG = FieldType(Storage.FLAG)

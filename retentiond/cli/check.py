@@ -6,7 +6,6 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from enum import StrEnum
 from itertools import chain, groupby
 from pathlib import Path
@@ -17,6 +16,7 @@ import typer
 from retentiond.cli.options import SOMETHING_FOUND, ConfigPath, Debug, load, set_up
 from retentiond.cli.output.printing import NAME, TEXT, WORD, Column, Printer, print_json
 from retentiond.errors import ConfigError, UsageError
+from retentiond.fields import document_of
 from retentiond.formatting import (
     listed,
     printable,
@@ -143,7 +143,7 @@ def check(  # noqa: PLR0917 - typer hands each option over by its name
     _warn_of_unreadable(against, old)
     changes = differences(old, loaded)
     if output is DifferenceOutput.JSON:
-        print_json({"changes": [asdict(change) for change in changes], "warnings": warnings})
+        print_json({"changes": [*map(document_of, changes)], "warnings": warnings})
     else:
         _show(changes, output)
     if exit_code and changes:

@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from retentiond.cli.options import Confirmed, Debug, Output, OutputFormat, gone, start_logging
 from retentiond.errors import ConfigError, RetentiondError, UsageError
+from retentiond.fields import document_of
 from retentiond.formatting import printable, say_bytes, say_many
 from retentiond.kafka.settings.command_config import read_settings
 from retentiond.model import Outcome
@@ -218,7 +219,7 @@ def _agreed(items: Sequence[Item], again: Callable[[], list[Item]], kafka: Kafka
 def show(items: Sequence[Item], output: Output, *, dry_run: bool) -> None:
     """Plain lines and no table: a rich one would take longer than the deletion."""
     if output is Output.JSON:
-        document = {"dry_run": dry_run, "partitions": [*map(_document, items)]}
+        document = {"dry_run": dry_run, "partitions": [*map(document_of, items)]}
         json.dump(document, sys.stdout, indent=2)
         sys.stdout.write("\n")
         return
@@ -272,18 +273,3 @@ def _said(item: Item) -> str:
     on_disk = "" if freed is None else f", about {say_bytes(freed)} on disk"
     records = say_many(item.records, "record")
     return f"from {item.log_start_offset} to {item.cutoff}: {records}{on_disk}"
-
-
-def _document(item: Item) -> dict[str, Any]:
-    return {
-        "topic": item.topic,
-        "partition": item.partition,
-        "offset": item.written_target,
-        "log_start_offset": item.log_start_offset,
-        "high_watermark": item.high_watermark,
-        "records": item.records,
-        "predicted_bytes": item.predicted_bytes,
-        "outcome": item.outcome.value,
-        "low_watermark": item.low_watermark,
-        "error": item.error,
-    }

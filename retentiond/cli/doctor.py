@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,7 +11,8 @@ from rich.text import Text
 
 from retentiond.cli.options import ConfigPath, Debug, Output, OutputFormat, load, set_up
 from retentiond.cli.output.printing import Printer, print_json, progress
-from retentiond.formatting import printable
+from retentiond.fields import document_of
+from retentiond.formatting import printable, say_verb
 from retentiond.kafka.settings.properties import translate
 
 if TYPE_CHECKING:
@@ -43,7 +44,6 @@ def doctor(
     path = set_up(context, config, debug)
     from retentiond.clock import now_ms
     from retentiond.tools.doctor.examine import examine
-    from retentiond.tools.doctor.finding import Level
     from retentiond.tools.doctor.spark import spark_tried
 
     loaded = load(path)
@@ -52,26 +52,14 @@ def doctor(
         tried = tuple(spark_tried(loaded.spark, loaded.state_dir, spark))
         examination = replace(examination, findings=(*examination.findings, *tried))
     if output is Output.JSON:
-        print_json(document(examination))
+        print_json(document_of(examination))
     else:
         _show(examination)
-    if examination.count(Level.PROBLEM):
+    if examination.problems:
         raise typer.Exit(1)
 
 
 STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
-
-
-def document(examination: Examination) -> dict[str, object]:
-    from retentiond.tools.doctor.finding import Level
-
-    return {
-        "cluster_id": examination.cluster_id,
-        "problems": examination.count(Level.PROBLEM),
-        "warnings": examination.count(Level.WARNING),
-        "ok": examination.count(Level.OK),
-        "findings": [*map(asdict, examination.findings)],
-    }
 
 
 def _show(examination: Examination) -> None:
@@ -107,12 +95,9 @@ def _table(findings: tuple[Finding, ...]) -> Table:
 
 
 def _summary(examination: Examination) -> str:
-    from retentiond.tools.doctor.finding import Level
-
-    counts = {level: examination.count(level) for level in Level}
     return (
-        f"{_many(counts[Level.PROBLEM], 'problem')}, {_many(counts[Level.WARNING], 'warning')}; "
-        f"{_many(counts[Level.OK], 'check')} {'is' if counts[Level.OK] == 1 else 'are'} ok."
+        f"{_many(examination.problems, 'problem')}, {_many(examination.warnings, 'warning')}; "
+        f"{_many(examination.ok, 'check')} {say_verb(examination.ok, 'is', 'are')} ok."
     )
 
 

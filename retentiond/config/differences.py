@@ -23,6 +23,7 @@ from retentiond.config.settings import (
     smaller_is_sooner,
 )
 from retentiond.config.values import is_unknown
+from retentiond.fields import TEXT, VALUE, WORD, described, said
 from retentiond.formatting import parse_bytes, parse_duration
 
 NOT_SHOWN = "(not shown)"
@@ -64,17 +65,16 @@ _EFFECTS: dict[str, Callable[[Any, Any], Effect]] = {
 """Effects of settings that are not a topic's; all others of these have no effect."""
 
 
-@dataclass(frozen=True, slots=True)
+@described
 class Difference:
-    """One setting that differs. ``entry``: the name or pattern of an entry of topics; None: it is a
-    setting of the file. ``before`` and ``after``: as a file writes them, None where not set."""
+    """One setting that differs."""
 
-    entry: str | None
-    owner: str | None
-    setting: str
-    before: Any
-    after: Any
-    effect: Effect
+    entry: str | None = said(TEXT, "an entry's topic or pattern; null: a setting of the file")
+    owner: str | None = said(TEXT, "the owner of the entry's policy file")
+    setting: str = said(WORD, "the setting's name")
+    before: Any = said(VALUE, "its value as a file writes it; null: not set")
+    after: Any = said(VALUE, "the newer value")
+    effect: Effect = said(WORD, f"when records may be deleted: {', '.join(Effect)}")
 
 
 def differences(before: Config, after: Config) -> tuple[Difference, ...]:

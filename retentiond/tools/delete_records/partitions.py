@@ -9,8 +9,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from retentiond.fields import (
+    BYTES,
+    NUMBER,
+    OFFSET,
+    RECORDS,
+    SENTENCE,
+    TEXT,
+    WORD,
+    described,
+    figure,
+    said,
+)
 from retentiond.kafka.interface import (
     KAFKAS_HIGH_WATERMARK,
     NO_SUCH_TOPIC,
@@ -23,27 +35,43 @@ from retentiond.kafka.interface import (
 from retentiond.model import LEGAL_TOPIC, Failure, Outcome, TopicPartition
 
 
-@dataclass(frozen=True, slots=True)
+@described
 class Item:
     """A partition with its request, with what was read of it, and with its outcome.
 
-    - ``target``: the first offset to keep, or the high watermark; None if nothing is requested, and
-      ``error`` says why.
-    - ``log_start_offset``, ``high_watermark``: known after a preview.
-    - ``predicted_bytes``: on the disks of all replicas; known after the preview of a dry run.
-    - ``outcome``: `Outcome.NOT_ATTEMPTED` until the request has an outcome.
+    ``target``: the first offset to keep, or the high watermark; None if nothing is requested, and
+    ``error`` says why.
     """
 
-    topic: str
-    partition: int
+    topic: str = said(TEXT, "the topic")
+    partition: int = said(NUMBER, "the partition's number")
     target: Target | None
     topic_id: str | None = None
-    log_start_offset: int | None = None
-    high_watermark: int | None = None
-    outcome: Outcome = Outcome.NOT_ATTEMPTED
-    low_watermark: int | None = None
-    error: str | None = None
-    predicted_bytes: int | None = None
+
+    @figure(OFFSET, "the first offset to keep; -1: the high watermark", name="offset")
+    def written_target(self) -> int | None:
+        """As in an offsets file."""
+        return KAFKAS_HIGH_WATERMARK if self.target is OffsetBound.HIGH_WATERMARK else self.target
+
+    log_start_offset: int | None = said(OFFSET, "known after a preview", default=None)
+    high_watermark: int | None = said(OFFSET, "known after a preview", default=None)
+
+    @figure(RECORDS, "how many offsets the deletion spans by the preview; null: there was none")
+    def records(self) -> int | None:
+        if self.target is None or self.outcome is Outcome.FAILED:
+            return 0
+        if self.cutoff is None or self.log_start_offset is None:
+            return None
+        return max(0, self.cutoff - self.log_start_offset)
+
+    predicted_bytes: int | None = said(
+        BYTES, "on the disks of all replicas; known after the preview of a dry run", default=None
+    )
+    outcome: Outcome = said(
+        WORD, f"what became of it: {', '.join(Outcome)}", default=Outcome.NOT_ATTEMPTED
+    )
+    low_watermark: int | None = said(OFFSET, "the log start offset after it", default=None)
+    error: str | None = said(SENTENCE, "what went wrong, or why it is left out", default=None)
 
     @property
     def at(self) -> TopicPartition:
@@ -64,20 +92,6 @@ class Item:
     def cutoff(self) -> int | None:
         """The target as an offset; None if the high watermark is the target and not known."""
         return self.high_watermark if self.target is OffsetBound.HIGH_WATERMARK else self.target
-
-    @property
-    def written_target(self) -> int | None:
-        """The target as in an offsets file, where -1 is the high watermark."""
-        return KAFKAS_HIGH_WATERMARK if self.target is OffsetBound.HIGH_WATERMARK else self.target
-
-    @property
-    def records(self) -> int | None:
-        """How many offsets the deletion spans by the preview; None without a preview."""
-        if self.target is None or self.outcome is Outcome.FAILED:
-            return 0
-        if self.cutoff is None or self.log_start_offset is None:
-            return None
-        return max(0, self.cutoff - self.log_start_offset)
 
     def failed(self, error: str) -> Item:
         """The item as refused: nothing was deleted."""

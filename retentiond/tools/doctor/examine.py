@@ -10,11 +10,12 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from retentiond.act.evidence import Evidence
 from retentiond.config import Config, ExternalReader
 from retentiond.errors import KafkaUnavailable
+from retentiond.fields import NUMBER, TEXT, described, figure, rows_of, said
 from retentiond.gather.assemble import assemble, external_readers
 from retentiond.gather.external_positions import Position, read_external
 from retentiond.gather.groups import GroupListing, read_groups
@@ -83,14 +84,27 @@ from retentiond.tools.doctor.topics import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@described
 class Examination:
-    """The result of doctor. ``cluster_id``: None if the cluster can't be reached."""
+    """The result of doctor."""
 
-    cluster_id: str | None
-    findings: tuple[Finding, ...]
+    cluster_id: str | None = said(TEXT, "the cluster's id; null: it can't be reached")
 
-    def count(self, level: Level) -> int:
+    @figure(NUMBER, "how many findings are problems")
+    def problems(self) -> int:
+        return self._count(Level.PROBLEM)
+
+    @figure(NUMBER, "how many are warnings")
+    def warnings(self) -> int:
+        return self._count(Level.WARNING)
+
+    @figure(NUMBER, "how many checks are ok")
+    def ok(self) -> int:
+        return self._count(Level.OK)
+
+    findings: tuple[Finding, ...] = said(rows_of(Finding), "what was found")
+
+    def _count(self, level: Level) -> int:
         return sum(finding.level is level for finding in self.findings)
 
 

@@ -12,6 +12,7 @@ from retentiond.act.evidence import Evidence
 from retentiond.act.rule import Objection
 from retentiond.config import ExternalReader
 from retentiond.errors import KafkaUnavailable, RetentiondError
+from retentiond.fields import SENTENCE, TEXT, TEXTS, WORD, described, said
 from retentiond.formatting import say_name, say_names
 from retentiond.gather.external_positions import Position
 from retentiond.gather.groups import GroupListing
@@ -35,16 +36,15 @@ class Level(StrEnum):
     PROBLEM = "problem"  # keeps retentiond, or a topic, from working
 
 
-@dataclass(frozen=True, slots=True)
+@described
 class Finding:
-    """The result of a check. ``subject``: what was checked. ``sentence``: without a full stop.
-    ``names``: the topics, groups or brokers that the finding is about."""
+    """The result of a check."""
 
-    level: Level
-    subject: str
-    sentence: str
-    remedy: str | None = None
-    names: tuple[str, ...] = ()
+    level: Level = said(WORD, f"how much it matters: {', '.join(Level)}")
+    subject: str = said(TEXT, "what was checked")
+    sentence: str = said(SENTENCE, "what was found, without a full stop")
+    remedy: str | None = said(SENTENCE, "what to do about it", default=None)
+    names: tuple[str, ...] = said(TEXTS, "the topics, groups or brokers it is about", default=())
 
 
 def ok(subject: str, sentence: str) -> Finding:

@@ -163,5 +163,5 @@ def test_a_cluster_that_an_error_keeps_from_being_examined_is_a_problem(
     monkeypatch.setattr("retentiond.tools.doctor.examine.try_servers", broken)
     monkeypatch.setattr("retentiond.tools.doctor.examine.examine_host", lambda *_: ())
     examination = examine(MINE, translate(MINE.kafka), lambda: 0)
-    assert examination.count(Level.PROBLEM) == 1
+    assert examination.problems == 1
     assert "UnicodeError: label empty or too long" in examination.findings[0].sentence
