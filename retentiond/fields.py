@@ -101,8 +101,8 @@ TABLE = "table"
 class Said:
     """What a row says of one of its fields.
 
-    - ``documents``: the JSON that it is in; a row with a single JSON has it unless this is ().
-      ``name``: what outputs call it, if not by its attribute.
+    - ``documents``: the JSON that it is in; None: any that the row is in. ``name``: what outputs
+      call it, if not by its attribute.
     - ``column``: its heading in the row's tables; ``columns``: by table. ``spare``: tables leave it
       out where there is little room. ``is_dash``: whether they have ``-`` for 0. ``sort``: how an
       address names the order by it.
@@ -116,7 +116,7 @@ class Said:
 
     type: FieldType
     meaning: str
-    documents: tuple[str, ...] = (API,)
+    documents: tuple[str, ...] | None = None
     name: str | None = None
     column: str | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -130,6 +130,13 @@ class Said:
     many: str | None = None
     number: int = field(default_factory=count().__next__, compare=False)
 
+    @property
+    def in_json(self) -> bool:
+        return self.documents != ()
+
+    def is_in(self, document: str) -> bool:
+        return self.documents is None or document in self.documents
+
     def heading(self, table: str) -> str | None:
         return self.columns.get(table, self.column)
 
@@ -137,7 +144,7 @@ class Said:
 def said(
     kind: FieldType,
     meaning: str,
-    documents: tuple[str, ...] = (API,),
+    documents: tuple[str, ...] | None = None,
     *,
     default: Any = MISSING,
     **where: Any,
@@ -173,7 +180,7 @@ class Figure(cached_property[T]):
 
 
 def figure(
-    kind: FieldType, meaning: str, documents: tuple[str, ...] = (API,), **where: Any
+    kind: FieldType, meaning: str, documents: tuple[str, ...] | None = None, **where: Any
 ) -> Callable[[Callable[[Any], T]], Figure[T]]:
     """Makes a method a figure; see `Said`."""
     return lambda work_out: Figure(work_out, Said(kind, meaning, documents, **where))
@@ -295,7 +302,7 @@ def _written_of(row: type[Any], where: str) -> tuple[tuple[str, Any, Any], ...]:
     return tuple(
         (shown.name, shown.of, WRITTEN.get(shown.said.type.storage))
         for shown in figures_of(row)
-        if where in shown.said.documents
+        if shown.said.is_in(where)
     )
 
 

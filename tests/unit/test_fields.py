@@ -43,7 +43,7 @@ def test_what_is_said_of_a_field_is_what_it_holds(field: Field) -> None:
 @pytest.mark.parametrize("field", ROW_FIELDS, ids=lambda field: field.name)
 def test_a_field_stands_where_it_is_said_to(field: Field) -> None:
     name, said = field
-    assert (name in row_document(row("orders"))) == bool(said.documents)
+    assert (name in row_document(row("orders"))) == said.in_json
     _, _, deletions = AUDIT_SCHEMA.partition("CREATE TABLE deletions")
     assert (f"\n    {name} " in deletions) == (said.audit is not None)
     of_a_partition = COLUMNS[RowKind.PARTITION]
@@ -53,7 +53,7 @@ def test_a_field_stands_where_it_is_said_to(field: Field) -> None:
 
 def test_a_row_is_printed_in_the_order_of_its_fields() -> None:
     assert list(row_document(row("orders"))) == [
-        field.name for field in ROW_FIELDS if field.said.documents
+        field.name for field in ROW_FIELDS if field.said.in_json
     ]
 
 

@@ -144,7 +144,7 @@ ARROW_TYPES = {
     Storage.COUNTS: pa.map_(pa.string(), pa.int64()),
 }
 
-FIELDS = tuple(field for field in figures_of(DeletionRecord) if field.said.documents)
+FIELDS = tuple(field for field in figures_of(DeletionRecord) if field.said.in_json)
 
 SCHEMA = pa.schema([(field.name, ARROW_TYPES[field.said.type.storage]) for field in FIELDS])
 """One row of the export for each deletion."""

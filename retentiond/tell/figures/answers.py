@@ -33,7 +33,6 @@ from retentiond.fields import (
     PLAN,
     RECORDS,
     TEXT,
-    TOPICS,
     FiguresOf,
     described,
     figure,
@@ -162,7 +161,7 @@ class TopicAnswer:
     least one, ascending."""
 
     topic: str = said(
-        TEXT, "the topic", TOPICS, columns={FIRST_LOOK: "TOPIC", FIRST_LOOK_OF_RECORDS: "TOPIC"}
+        TEXT, "the topic", columns={FIRST_LOOK: "TOPIC", FIRST_LOOK_OF_RECORDS: "TOPIC"}
     )
     partitions: tuple[PartitionAnswer, ...]
 
@@ -176,14 +175,17 @@ class TopicAnswer:
         TEXT, "the policy file whose fence the topic is in; null: none", (API, PLAN), of="row.fence"
     )
     dry_run = OF_PARTITIONS.first(
-        FLAG, "whether its policy has it on trial, or the whole daemon is dry", of="row.dry_run"
+        FLAG,
+        "whether its policy has it on trial, or the whole daemon is dry",
+        (API,),
+        of="row.dry_run",
     )
 
     @figure(PARTITIONS, "how many partitions it has", (FIRST_LOOK,), name="partitions")
     def partition_count(self) -> int:
         return len(self.partitions)
 
-    @figure(COUNTS, "how many partitions have each verdict")
+    @figure(COUNTS, "how many partitions have each verdict", (API,))
     def verdicts(self) -> Counter[Verdict]:
         return Counter(partition.row.verdict for partition in self.partitions)
 
@@ -194,7 +196,6 @@ class TopicAnswer:
     size_bytes = OF_PARTITIONS.total(
         BYTES,
         "bytes that the topic takes on the disks of all replicas; null if they are not known",
-        TOPICS,
         metric="retentiond_log_size_bytes",
         columns={FIRST_LOOK: "ON DISK", PAGE: "On disk"},
         sort="bytes",
@@ -231,7 +232,6 @@ class TopicAnswer:
     records = OF_PARTITIONS.sum(
         RECORDS,
         "records that the plan's deletions delete",
-        TOPICS,
         columns={FIRST_LOOK: "RECORDS", FIRST_LOOK_OF_RECORDS: "WOULD GO"},
         is_dash=True,
     )
@@ -247,6 +247,7 @@ class TopicAnswer:
     @figure(
         RECORDS,
         "records that can be deleted and are still there after the last cycle",
+        (API,),
         metric="retentiond_reclaimable_records",
     )
     def reclaimable_records(self) -> int:
@@ -265,6 +266,7 @@ class TopicAnswer:
         RECORDS,
         "records from the smallest committed offset to the high watermark, over the partitions "
         "whose offsets are known; null if there are none",
+        (API,),
         name="slowest_group_lag_records",
         metric="retentiond_slowest_group_lag_records",
     )
@@ -363,15 +365,14 @@ class ClusterAnswer:
     log_bytes: int | None = said(
         BYTES,
         "the size of all logs on all disks, Kafka's own included; null if a disk can't be read",
-        (API, FIRST_LOOK),
         default=None,
     )
 
-    @figure(NUMBER, "how many topics", (API, FIRST_LOOK), name="topics")
+    @figure(NUMBER, "how many topics", name="topics")
     def topic_count(self) -> int:
         return len(self.topics)
 
-    @figure(PARTITIONS, "how many partitions", (API, FIRST_LOOK), name="partitions")
+    @figure(PARTITIONS, "how many partitions", name="partitions")
     def partition_count(self) -> int:
         return len(self.partitions)
 
@@ -410,11 +411,10 @@ class ClusterAnswer:
             )
         )
 
-    records = OF_TOPICS.sum(RECORDS, "records that the plan's deletions delete", (API, FIRST_LOOK))
+    records = OF_TOPICS.sum(RECORDS, "records that the plan's deletions delete")
     log_records = OF_TOPICS.sum(
         RECORDS,
         "records from log start offset to high watermark, where the offsets are known",
-        (API, FIRST_LOOK),
         name="records_on_disk",
     )
     predicted_bytes = OF_TOPICS.total(
@@ -424,7 +424,6 @@ class ClusterAnswer:
         BYTES,
         "what the deletions free on the topics whose bytes are known; null if they are known of no "
         "topic",
-        (API, FIRST_LOOK),
         of="predicted_of_size",
         name="predicted_bytes",
     )
@@ -432,7 +431,6 @@ class ClusterAnswer:
     @figure(
         FLAG,
         "whether it is known of every topic how many bytes its deletions free",
-        (API, FIRST_LOOK),
         name="is_bytes_known_of_all",
     )
     def is_bytes_known(self) -> bool:
@@ -441,7 +439,6 @@ class ClusterAnswer:
     @figure(
         rows_of(KeptRecords),
         "the records that stay in the cluster, by cause, the most bytes first",
-        (API, FIRST_LOOK),
         name="kept_by",
     )
     def kept(self) -> tuple[KeptRecords, ...]:

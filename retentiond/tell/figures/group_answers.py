@@ -34,7 +34,6 @@ from retentiond.tell.figures.answers import TopicAnswer
 from retentiond.tell.figures.kept_records import KeptRecords
 
 TOPIC = (API, EXPLAINED)
-ANY = (*TOPIC, PARTITION)
 READING = (EXPLAINED, PARTITION)
 
 
@@ -48,8 +47,8 @@ class TopicReader:
     - ``state``, ``trace`` and ``problem`` come from a snapshot.
     """
 
-    group_id: str = said(TEXT, "the id of the group", ANY, name="group")
-    kind: GroupKind | None = said(WORD, "its kind; null: only the plan knows the group", ANY)
+    group_id: str = said(TEXT, "the id of the group", name="group")
+    kind: GroupKind | None = said(WORD, "its kind; null: only the plan knows the group")
     committed: Mapping[int, int] = field(default_factory=dict)
     stands_since_ms: Mapping[int, int] = field(default_factory=dict)
     remembered: Mapping[int, int | None] = field(default_factory=dict)
@@ -57,7 +56,7 @@ class TopicReader:
     trace: str = said(TEXT, "why the group counts", READING, default="", name="counts_because")
 
     absent_since_ms: int | None = said(
-        TIME, "since when the group has had no commit; null: it has one", ANY, default=None
+        TIME, "since when the group has had no commit; null: it has one", default=None
     )
     problem: str | None = said(TEXT, "why it can't be read; null: it can", READING, default=None)
 

@@ -14,7 +14,6 @@ from retentiond.fields import (
     GROUP,
     GROUP_LIST,
     MILLISECONDS,
-    OF_GROUPS,
     OFFSETS,
     PARTITIONS,
     RECORDS,
@@ -52,11 +51,10 @@ class GroupRow:
       first, then those on which it lags most.
     """
 
-    group: str = said(TEXT, "the id of the group", OF_GROUPS, columns={COMMAND: "GROUP"})
+    group: str = said(TEXT, "the id of the group", columns={COMMAND: "GROUP"})
     kind: str | None = said(
         WORD,
         "its kind, such as classic or external; null: not known",
-        OF_GROUPS,
         columns={COMMAND: "KIND"},
     )
     state: str | None = said(

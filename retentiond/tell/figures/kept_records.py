@@ -34,16 +34,13 @@ KEPT_UNTIL_WORTHWHILE = KeptBecause(Reason.NOT_WORTHWHILE)
 KEPT_BY_LIMIT = KeptBecause(Reason.LIMIT_REACHED)
 
 
-KEPT = (API, FIRST_LOOK, PARTITION)
-
-
 @described
 class KeptRecords:
     """Records that stay for one cause."""
 
-    reason: Reason = said(TEXT, "why the records stay, as a row of the plan says it", KEPT)
-    binding_group: str | None = said(TEXT, "the group that is the cause; null: none is", KEPT)
-    records: int = said(RECORDS, "how many records stay", KEPT)
+    reason: Reason = said(TEXT, "why the records stay, as a row of the plan says it")
+    binding_group: str | None = said(TEXT, "the group that is the cause; null: none is")
+    records: int = said(RECORDS, "how many records stay")
     size_bytes: int | None = said(
         BYTES,
         "about what they take on the disks of all replicas, their share of the bytes of each "

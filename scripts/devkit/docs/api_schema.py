@@ -80,7 +80,7 @@ def _figures(row: type[Any], where: str) -> Schema:
     return {
         field.name: _field(field.said, where, is_nullable=field.is_nullable)
         for field in figures_of(row)
-        if where in field.said.documents
+        if field.said.is_in(where)
     }
 
 

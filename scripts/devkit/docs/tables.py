@@ -51,7 +51,7 @@ def fields(page: str) -> str:
 
 def _fields() -> Iterator[Sequence[str]]:
     for name, said in ((field.name, field.said) for field in ROW_FIELDS):
-        if said.documents:
+        if said.in_json:
             recorded = (said.audit is not None, said.in_history)
             yes = ("yes" if is_recorded else "" for is_recorded in recorded)
             yield f"`{name}`", said.type.unit or "", said.meaning, *yes
@@ -63,16 +63,18 @@ SHOWN = "unit | what it says | many | in | metric"
 def shown(row: type[Any]) -> Iterator[Sequence[str]]:
     """A line for each figure of the row that stands in some JSON."""
     for name, said in ((field.name, field.said) for field in figures_of(row)):
-        if said.documents:
+        if said.in_json:
             metric = code([said.metric] if said.metric else [])
-            where = ", ".join(DOCUMENTS[each] for each in said.documents)
+            where = "all"
+            if said.documents is not None:
+                where = ", ".join(DOCUMENTS[document] for document in said.documents)
             yield f"`{name}`", said.type.unit or "", said.meaning, said.many or "", where, metric
 
 
 def nested(row: type[Any], within: str = "") -> Iterator[Sequence[str]]:
     """A line for each field in the row's JSON, and in the rows within it."""
     for field in figures_of(row):
-        if field.said.documents:
+        if field.said.in_json:
             kind, metric = field.said.type, code([field.said.metric] if field.said.metric else [])
             yield f"`{within}{field.name}`", kind.unit or "", field.said.meaning, metric
             if kind.row is not None:
