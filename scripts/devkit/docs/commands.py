@@ -9,6 +9,8 @@ import subprocess
 import sys
 from functools import cache
 
+from devkit.docs import tables
+
 HEAD = """# Commands
 
 `retentiond COMMAND --help` explains a command's options; the site has a page for each.
@@ -45,7 +47,8 @@ def overview() -> dict[str, str]:
 def pages() -> dict[str, str]:
     """File name under docs/ → its text: a page for each command, which the site alone has."""
     return {
-        f"commands/{name}.md": f"# `retentiond {name}`\n\n{_with_picture(name, text)}\n"
+        f"commands/{name}.md": f"# `retentiond {name}`\n\n{_with_picture(name, text)}"
+        f"{tables.printed(name)}\n"
         for name, text in _parts()[1].items()
     }
 

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import dropwhile
 from typing import Any
 
+from retentiond.config import Difference
 from retentiond.disks.broker_disks import DiskReport
+from retentiond.disks.pressure import LogDirRelief
 from retentiond.fields import (
     API,
     COMMAND,
@@ -18,11 +20,16 @@ from retentiond.fields import (
     PLAN,
     figures_of,
 )
-from retentiond.model import ROW_FIELDS
+from retentiond.model import ROW_FIELDS, Plan
+from retentiond.state.audit_records import DeletionRecord
+from retentiond.state.operator_actions import Action
 from retentiond.tell.figures.answers import TopicAnswer
 from retentiond.tell.figures.group_answers import GroupAnswer
 from retentiond.tell.figures.group_rows import GroupRow
 from retentiond.tell.metrics.registry import ALL
+from retentiond.tools.delete_records.partitions import Item
+from retentiond.tools.doctor.examine import Examination
+from retentiond.tools.orphans.orphan import Scan
 
 
 def with_rows(page: str, heading: str, rows: Iterable[Sequence[str]]) -> str:
@@ -82,8 +89,28 @@ def nested(row: type[Any], within: str = "") -> Iterator[Sequence[str]]:
 
 
 def disks(page: str) -> str:
-    """``docs/disk.md``, with what a plan says of the brokers' disks."""
-    return with_rows(page, "field | unit | what it says | metric", nested(DiskReport))
+    """``docs/disk.md``, with what a plan says of a log directory under pressure."""
+    return with_rows(
+        page, "figure of a directory | unit | what it says | metric", nested(LogDirRelief)
+    )
+
+
+PRINTED: dict[str, tuple[type[Any], ...]] = {
+    "plan": (Plan, DiskReport),
+    "check": (Difference,),
+    "doctor": (Examination,),
+    "audit": (DeletionRecord, Action),
+    "delete-records": (Item,),
+    "orphans": (Scan,),
+}
+"""The rows of a command's JSON, in this order."""
+
+
+def printed(command: str) -> str:
+    """The tables of what a command's JSON has; empty where other pages tell."""
+    heads = ("\n| field | unit | what it says | metric |\n| --- | --- | --- | --- |\n",)
+    tables = ("".join((*heads, *map(_row, nested(row)))) for row in PRINTED.get(command, ()))
+    return "\n\n## JSON\n" + "".join(tables) if command in PRINTED else ""
 
 
 DOCUMENTS = {
