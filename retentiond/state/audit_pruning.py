@@ -4,8 +4,7 @@ Invariants:
 
 - An entry is removed once it is older than ``audit.keep`` by monotonic time. The difference of two
   dates says nothing if a clock was set between them. So each cycle and each action is recorded with
-  the time that the log had certainly seen pass. An entry without it (from a version that did not
-  record it) is as old as the first look at it.
+  the time that the log had certainly seen pass.
 - A cycle with an open intent, or with an outcome that may still become known, stays whole.
 - The last cycle stays: it proves that a missing memory of groups is a loss.
 

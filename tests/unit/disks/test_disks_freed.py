@@ -114,12 +114,6 @@ def test_few_readings_are_not_long_however_far_apart() -> None:
     assert followed([awaited()], reading({1: 10_000}), after_ms=10 * GIVE_UP_MS).awaited
 
 
-def test_offsets_that_are_not_read_say_nothing() -> None:
-    elsewhere = {TopicPartition("other", 0): PartitionOffsets("id", 0, 1)}
-    found = follow([awaited()], reading({1: 10}), elsewhere, ASKED_AT_MS)
-    assert found == FreedProgress((awaited(),), {}, ())
-
-
 @pytest.mark.parametrize(
     ("seen", "offsets"),
     [

@@ -143,16 +143,22 @@ def test_each_leader_is_asked_once_for_what_it_leads(
     assert {each.replica_id for _, each in look_ups(brokers)} == {-1}
 
 
-def test_who_leads_is_remembered_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_leads_is_remembered_for_a_while_unless_that_is_to_be_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     client, brokers = cluster()
 
     for _ in range(3):
         client.offsets(LED.keys(), OffsetBound.LOG_START)
     assert len(brokers.sent(MetadataRequest)) == 1
 
-    monkeypatch.setattr(topics, "METADATA_FRESH_S", 0.0)
+    client._leaders.forget()
     client.offsets(LED.keys(), OffsetBound.LOG_START)
     assert len(brokers.sent(MetadataRequest)) == 2
+
+    monkeypatch.setattr(topics, "METADATA_FRESH_S", 0.0)
+    client.offsets(LED.keys(), OffsetBound.LOG_START)
+    assert len(brokers.sent(MetadataRequest)) == 3
 
 
 def test_many_partitions_of_one_leader_are_asked_about_in_parts(
@@ -286,18 +292,6 @@ def test_any_other_negative_answer_about_a_time_is_no_answer() -> None:
     client, _ = cluster(lambda request, node: answered(request, node, offset=lambda *_: -1001))
 
     assert client.offsets_at(dict.fromkeys(LED, 1000)) == dict.fromkeys(LED, offsets.NO_OFFSET)
-
-
-def test_leaders_that_are_forgotten_are_asked_for_again() -> None:
-    known = Leaders()
-    _, brokers = cluster()
-    client = Offsets(BrokersClient(brokers), known)
-    client.offsets(LED.keys(), OffsetBound.LOG_START)
-
-    known.forget()
-    client.offsets(LED.keys(), OffsetBound.LOG_START)
-
-    assert len(brokers.sent(MetadataRequest)) == 2
 
 
 def test_a_time_goes_out_as_it_is_and_no_young_record_is_none() -> None:
