@@ -186,13 +186,6 @@ def figure(
     return lambda work_out: Figure(work_out, Said(kind, meaning, documents, **where))
 
 
-class Field(NamedTuple):
-    """``name``: what every output calls it."""
-
-    name: str
-    said: Said
-
-
 class Shown(NamedTuple):
     """A field or a figure of a row. ``row``: the one that says it, which may be one within it.
     ``attribute``: its name there. ``of``: its value."""
@@ -268,11 +261,6 @@ def figures_of(row: Any) -> tuple[Shown, ...]:
     own |= {name: it.said for name, it in vars(row).items() if isinstance(it, Figure)}
     in_order = sorted(own.items(), key=lambda field: field[1].number)
     return tuple(shown for name, said in in_order for shown in _shown(row, name, said))
-
-
-def fields_of(row: type[Any]) -> tuple[Field, ...]:
-    """What a row shows, by name."""
-    return tuple(Field(shown.name, shown.said) for shown in figures_of(row))
 
 
 def _shown(row: type[Any], name: str, said: Said) -> Iterator[Shown]:

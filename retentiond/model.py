@@ -35,7 +35,7 @@ from retentiond.fields import (
     TIME,
     WORD,
     described,
-    fields_of,
+    figures_of,
     said,
 )
 
@@ -278,7 +278,7 @@ class PlanRow:
         return TopicPartition(self.topic, self.partition)
 
 
-ROW_FIELDS = fields_of(PlanRow)
+ROW_FIELDS = figures_of(PlanRow)
 
 
 @described

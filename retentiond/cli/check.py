@@ -240,10 +240,10 @@ def _meanings(path: Path, config: Config, is_brief: bool) -> Iterator[str]:
         if file or is_brief:
             yield _summary(file or str(path), entries)
         if fence := config.fences.of(file) if file else None:
-            asked = f", with {fence.conditions}" if fence.conditions else ""
+            conditions = f", with {fence.conditions}" if fence.conditions else ""
             yield (
                 f"{file} is fenced: only it can say anything about {fence.topics}, and it can "
-                f"say nothing about others{asked}."
+                f"say nothing about others{conditions}."
             )
         if not is_brief:
             yield from _meanings_of(entries)
@@ -285,16 +285,16 @@ COLUMNS: tuple[Column[Difference], ...] = (
 )
 
 
-def _show(found: Sequence[Difference], output: DifferenceOutput) -> None:
+def _show(changes: Sequence[Difference], output: DifferenceOutput) -> None:
     printer = Printer()
-    if not found:
+    if not changes:
         printer.say("Nothing changes.")
     elif output is DifferenceOutput.MARKDOWN:
-        rows = ([column.of(change) for column in COLUMNS] for change in found)
+        rows = ([column.of(change) for column in COLUMNS] for change in changes)
         for line in ([column.heading for column in COLUMNS], ["---"] * len(COLUMNS), *rows):
             printer.say(f"| {' | '.join(map(_literal, line))} |")
     else:
-        printer.table(COLUMNS, found)
+        printer.table(COLUMNS, changes)
 
 
 def _literal(cell: str) -> str:

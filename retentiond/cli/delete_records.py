@@ -16,7 +16,7 @@ import typer
 
 from retentiond.cli.options import Confirmed, Debug, Output, OutputFormat, gone, start_logging
 from retentiond.errors import ConfigError, RetentiondError, UsageError
-from retentiond.fields import document_of
+from retentiond.fields import document_of, total
 from retentiond.formatting import printable, say_bytes, say_many
 from retentiond.kafka.settings.command_config import read_settings
 from retentiond.model import Outcome
@@ -242,8 +242,8 @@ def summary(items: Sequence[Item], *, dry_run: bool) -> str:
     left_out = sum(item.target is None and not item.has_failed for item in items)
     rest = f"{failed:,} failed, {left_out:,} left out"
     if dry_run:
-        asked = [item for item in items if item.is_pending]
-        return f"{spanned(asked)}; {rest}; nothing was deleted"
+        pending = [item for item in items if item.is_pending]
+        return f"{spanned(pending)}; {rest}; nothing was deleted"
     done = sum(item.outcome is Outcome.DELETED for item in items)
     return f"{say_many(done, 'partition')} done, {rest}"
 
@@ -251,10 +251,8 @@ def summary(items: Sequence[Item], *, dry_run: bool) -> str:
 def spanned(pending: Sequence[Item]) -> str:
     """What a preview comes to, as in ``13 records from 2 partitions``."""
     records = sum(item.records or 0 for item in pending)
-    known = [item.predicted_bytes for item in pending if item.predicted_bytes is not None]
-    freed = ""
-    if len(known) == len(pending) > 0:
-        freed = f" (about {say_bytes(sum(known))} on disk)"
+    freed_bytes = total(item.predicted_bytes for item in pending) if pending else None
+    freed = "" if freed_bytes is None else f" (about {say_bytes(freed_bytes)} on disk)"
     return f"{say_many(records, 'record')} from {say_many(len(pending), 'partition')}{freed}"
 
 

@@ -90,13 +90,14 @@ def groups(  # noqa: PLR0917 - typer hands each option over by its name
 
     loaded = load(set_up(context, config, debug))
     remembered = recall(loaded.state_dir)
-    known = by_reader(remembered)
-    rows = [remembered_group(reader.group_id, reads) for reader, reads in known.items()]
+    rows = [
+        remembered_group(reader.group_id, reads) for reader, reads in by_reader(remembered).items()
+    ]
     is_misconfigured, age_ms = False, None
     seen = seen_document(None)
-    told = None if fresh or topic else answered(loaded, "groups", {}, Printer())
-    if told is not None:
-        listing = json.loads(told)
+    answer = None if fresh or topic else answered(loaded, "groups", {}, Printer())
+    if answer is not None:
+        listing = json.loads(answer)
         age_ms = listing["age_ms"]
         seen = seen_document(age_ms)
         rows += _unknown_to(remembered, listing["groups"])
@@ -164,9 +165,9 @@ def _unknown_to(remembered: Remembered, listed: list[dict[str, str]]) -> Iterato
     """Of the listed groups those that the memory doesn't have; what they read is not known."""
     from retentiond.tell.figures.group_rows import GroupRow
 
-    known = {at.group_id for at in remembered.commits if not at.is_external}
+    group_ids = {at.group_id for at in remembered.commits if not at.is_external}
     for group in listed:
-        if group["group"] not in known:
+        if group["group"] not in group_ids:
             yield GroupRow(group["group"], group["kind"], remembered=False)
 
 
@@ -179,17 +180,17 @@ def _not_remembered(config: Config, remembered: Remembered) -> list[GroupRow]:
     from retentiond.memory.readers import RememberedReader
     from retentiond.tell.figures.group_rows import GroupRow
 
-    known = {at.group_id for at in remembered.commits if not at.is_external}
+    group_ids = {at.group_id for at in remembered.commits if not at.is_external}
     with (
         progress("asking the cluster"),
         closing(KafkaCluster(translate(config.kafka), lambda *_: None)) as kafka,
     ):
         refuse_another_cluster(remembered.cluster_id, kafka.cluster_id(), config.state_dir)
-        listing = read_groups(kafka, read_commits=lambda ids: kafka.commits({*ids} - known))
+        listing = read_groups(kafka, read_commits=lambda ids: kafka.commits({*ids} - group_ids))
     if listing.problems:
         raise KafkaUnavailable(listing.problems[0])
     rows = []
-    for group_id in listing.groups.keys() - known:
+    for group_id in listing.groups.keys() - group_ids:
         members = listing.members.get(group_id)
         kind = listing.groups[group_id].kind
         commits: dict[str, dict[int, int]] = {

@@ -248,7 +248,7 @@ def _partitions(seen: FinishedCycle, now: RecordedState) -> Columns:
     }
     readings_of_rows = [readings.get(at) for at in partitions]
     return {
-        **{name: [getattr(row, name) for row in rows] for name, _ in PLAN_FIELDS},
+        **{field.name: [*map(field.of, rows)] for field in PLAN_FIELDS},
         "last_stable_offset": [
             None if reading is None else reading.last_stable_offset for reading in readings_of_rows
         ],

@@ -88,7 +88,7 @@ COLUMNS: dict[RowKind, tuple[str, ...]] = {
         "is_whole",
     ),
     RowKind.PARTITION: (
-        *(name for name, _ in PLAN_FIELDS),
+        *(field.name for field in PLAN_FIELDS),
         "last_stable_offset",
         "size_bytes",
         "log_dirs",
@@ -115,7 +115,7 @@ SCHEMA = pa.schema(
         pa.field("observed_ms", pa.int64()),
         pa.field("read_ms", pa.int64()),
         pa.field("is_whole", pa.bool_()),
-        *(pa.field(name, ARROW_TYPES[said.type.storage]) for name, said in PLAN_FIELDS),
+        *(pa.field(field.name, ARROW_TYPES[field.said.type.storage]) for field in PLAN_FIELDS),
         pa.field("last_stable_offset", pa.int64()),
         pa.field("size_bytes", pa.int64()),  # of all replicas' disks
         pa.field("log_dirs", pa.string()),  # of all replicas: a JSON list of BROKER:PATH

@@ -35,8 +35,8 @@ from retentiond.state.audit_pruning import PRUNING_S, look_at_clock, prune_step
 from retentiond.state.audit_records import CycleRecord
 from retentiond.state.state_dir import BUSY_MS, LOCK_NAME, DatabaseFiles
 
-_KNOWN_AT_INTENT = tuple(name for name, said in AUDITED if not said.is_known_late)
-_KNOWN_LATER = tuple(name for name, said in AUDITED if said.is_known_late)
+_KNOWN_AT_INTENT = tuple(field.name for field in AUDITED if not field.said.is_known_late)
+_KNOWN_LATER = tuple(field.name for field in AUDITED if field.said.is_known_late)
 """The columns from a plan's row, split by whether they are known before the request."""
 
 

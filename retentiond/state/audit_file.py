@@ -37,7 +37,8 @@ AUDITED = tuple(field for field in ROW_FIELDS if field.said.audit is not None)
 """The fields of a plan's row that the log keeps."""
 
 _ROW_COLUMNS = "".join(
-    f"    {name} {SQL_TYPES[said.type.storage]} {said.audit},\n" for name, said in AUDITED
+    f"    {field.name} {SQL_TYPES[field.said.type.storage]} {field.said.audit},\n"
+    for field in AUDITED
 )
 
 SCHEMA = f"""
@@ -239,7 +240,7 @@ def check_schema(connection: sqlite3.Connection, path: Path) -> None:
             f"{path} is not an audit log of retentiond; move it away, or choose another state_dir"
         )
     columns = {name for _, name, *_ in connection.execute("PRAGMA table_info (deletions)")}
-    if version < SCHEMA_VERSION or not columns.issuperset(name for name, _ in AUDITED):
+    if version < SCHEMA_VERSION or not columns.issuperset(field.name for field in AUDITED):
         raise StateError(
             f"the audit log {path} was begun by another version of retentiond, whose schema this "
             "one does not know; run that version, or move the file away to begin a new log"

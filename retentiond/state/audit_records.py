@@ -167,8 +167,10 @@ def read_deletions(
 
 def _deletion(stored: sqlite3.Row) -> DeletionRecord:
     row_fields: dict[str, Any] = {
-        name: bool(stored[name]) if said.type.storage is Storage.FLAG else stored[name]
-        for name, said in AUDITED
+        field.name: bool(stored[field.name])
+        if field.said.type.storage is Storage.FLAG
+        else stored[field.name]
+        for field in AUDITED
     }
     groups = tuple((name, GroupKind(kind)) for name, kind in json.loads(stored["listed_groups"]))
     return DeletionRecord(

@@ -142,3 +142,11 @@ def test_every_example_states_its_consumed_retention() -> None:
     ]
     assert len(examples) > 20
     assert [each for each in examples if not HOURS.search(each)] == []
+
+
+def test_the_page_of_a_command_tells_each_field_of_its_json() -> None:
+    """Also those of the rows within it, by the words of the row that has them."""
+    page = commands.pages()["commands/orphans.md"]
+    assert "| `at` |  | when the look was taken, by the earlier of two clocks |  |" in page
+    assert "| `orphans.since` |  | since when it is known to be an orphan |  |" in page
+    assert "## JSON" not in commands.pages()["commands/pause.md"]

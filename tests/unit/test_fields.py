@@ -11,7 +11,7 @@ from retentiond.fields import (
     NUMBERS,
     TEXT,
     TIME,
-    Field,
+    Shown,
     Storage,
     described,
     document_of,
@@ -31,7 +31,7 @@ ANNOTATIONS = get_type_hints(PlanRow)
 
 
 @pytest.mark.parametrize("field", ROW_FIELDS, ids=lambda field: field.name)
-def test_what_is_said_of_a_field_is_what_it_holds(field: Field) -> None:
+def test_what_is_said_of_a_field_is_what_it_holds(field: Shown) -> None:
     annotated = ANNOTATIONS[field.name]
     choices = get_args(annotated) if isinstance(annotated, UnionType) else (annotated,)
     (kind,) = set(choices) - {NoneType}
@@ -41,8 +41,8 @@ def test_what_is_said_of_a_field_is_what_it_holds(field: Field) -> None:
 
 
 @pytest.mark.parametrize("field", ROW_FIELDS, ids=lambda field: field.name)
-def test_a_field_stands_where_it_is_said_to(field: Field) -> None:
-    name, said = field
+def test_a_field_stands_where_it_is_said_to(field: Shown) -> None:
+    name, said = field.name, field.said
     assert (name in row_document(row("orders"))) == said.in_json
     _, _, deletions = AUDIT_SCHEMA.partition("CREATE TABLE deletions")
     assert (f"\n    {name} " in deletions) == (said.audit is not None)

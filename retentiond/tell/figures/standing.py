@@ -76,11 +76,11 @@ def _latest(readers: Readers, rows: Integers, ms: Integers) -> dict[str, int]:
     """The latest of the times, or the longest, by the name of the row's reader."""
     latest = np.full(len(readers.names), NOWHERE)
     np.maximum.at(latest, readers.reader_of[rows], ms)
-    found: dict[str, int] = {}
+    latest_of: dict[str, int] = {}
     for name, latest_ms in zip(readers.names, latest.tolist(), strict=True):
         if latest_ms != NOWHERE:
-            found[name.group_id] = max(latest_ms, found.get(name.group_id, 0))
-    return found
+            latest_of[name.group_id] = max(latest_ms, latest_of.get(name.group_id, 0))
+    return latest_of
 
 
 def _are_excluded(snapshot: Snapshot, readers: Readers, rows: Rows) -> Flags:

@@ -80,20 +80,20 @@ def _next_ms(status: DaemonStatus, report: CycleReport) -> int:
 def findings(status: DaemonStatus, pause: Pause | None) -> Iterator[HealthFinding]:
     """At least one finding, the gravest first. ``pause``: the present one."""
     report = status.report
-    found = [*_cycle_findings(status, report)]
+    gravest = [*_cycle_findings(status, report)]
     if pause is not None:
         details = str(pause).removeprefix("paused").lstrip(" :")
-        found.append(HealthFinding(WARN, "Paused", f"{details}; `retentiond resume` ends it"))
+        gravest.append(HealthFinding(WARN, "Paused", f"{details}; `retentiond resume` ends it"))
     if report is not None and report.undone:
         level = BAD if status.unready() else WARN
-        found.append(HealthFinding(level, "Deletions not done", "; ".join(report.undone)))
+        gravest.append(HealthFinding(level, "Deletions not done", "; ".join(report.undone)))
     if report is not None and report.disk.problems:
-        found.append(HealthFinding(WARN, "Disks", report.disk.problems[0]))
+        gravest.append(HealthFinding(WARN, "Disks", report.disk.problems[0]))
     if report is not None and report.plan.dry_run:
-        found.append(HealthFinding(INFO, "Dry run", "it plans and explains, and deletes nothing"))
+        gravest.append(HealthFinding(INFO, "Dry run", "it plans and explains, and deletes nothing"))
     if report is not None and report.trials:
-        found.append(HealthFinding(INFO, "On trial", say_trials(report.trials)))
-    yield from found or [
+        gravest.append(HealthFinding(INFO, "On trial", say_trials(report.trials)))
+    yield from gravest or [
         HealthFinding(GOOD, "Healthy", "the last cycle saw every group and did what it had planned")
     ]
     if report is not None:

@@ -80,8 +80,8 @@ def objection(check: Callable[..., object], *of: object) -> str | None:
     """The sentence of a check of the guard's, if it objects."""
     try:
         check(*of)
-    except Objection as found:
-        return found.sentence
+    except Objection as objecting:
+        return objecting.sentence
     return None
 
 

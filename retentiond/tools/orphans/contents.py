@@ -82,10 +82,10 @@ def files(fd: int) -> dict[str, os.stat_result]:
         return {entry.name: entry.stat(follow_symlinks=False) for entry in entries}
 
 
-def unknown_file(found: Mapping[str, os.stat_result], device: int) -> str | None:
+def unknown_file(entries: Mapping[str, os.stat_result], device: int) -> str | None:
     """Why the folder isn't understood: it has an entry that Kafka doesn't make. None if it has
     none."""
-    for name, status in sorted(found.items()):
+    for name, status in sorted(entries.items()):
         if not stat.S_ISREG(status.st_mode) or status.st_dev != device:
             return f"{name!a} is no regular file"
         if not KAFKA_FILE.fullmatch(name):
@@ -115,25 +115,25 @@ def read_contents(folder: PartitionFolder) -> Contents:
         )
 
 
-def _newest(fd: int, found: Mapping[str, os.stat_result]) -> int | None:
+def _newest(fd: int, entries: Mapping[str, os.stat_result]) -> int | None:
     """The newest timestamp of all segments; None if there is no segment."""
-    times = [_newest_of(fd, name, found) for name in sorted(found) if SEGMENT.fullmatch(name)]
+    times = [_newest_of(fd, name, entries) for name in sorted(entries) if SEGMENT.fullmatch(name)]
     return max(times, default=None)
 
 
-def _newest_of(fd: int, name: str, found: Mapping[str, os.stat_result]) -> int:
+def _newest_of(fd: int, name: str, entries: Mapping[str, os.stat_result]) -> int:
     """The latest known time of a segment; the file's own time if its records have none."""
     index_name = name.replace(".log", ".timeindex", 1)
     times: list[int | None] = []
-    if index_name in found:
+    if index_name in entries:
         with _file(fd, index_name) as file:
             times.append(newest_by_time_index(file.read()))
-    newest = _newest_in(fd, name, found[name])
+    newest = _newest_in(fd, name, entries[name])
     times.append(newest.timestamp_ms)
     if not newest.is_sure:
-        times.append(_ms(found[name].st_mtime_ns))
+        times.append(_ms(entries[name].st_mtime_ns))
     known = [time for time in times if time is not None]
-    return max(known, default=_ms(found[name].st_mtime_ns))
+    return max(known, default=_ms(entries[name].st_mtime_ns))
 
 
 _READ: dict[tuple[int, ...], Newest] = {}

@@ -57,11 +57,11 @@ def fields(page: str) -> str:
 
 
 def _fields() -> Iterator[Sequence[str]]:
-    for name, said in ((field.name, field.said) for field in ROW_FIELDS):
-        if said.in_json:
+    for field in ROW_FIELDS:
+        if (said := field.said).in_json:
             recorded = (said.audit is not None, said.in_history)
             yes = ("yes" if is_recorded else "" for is_recorded in recorded)
-            yield f"`{name}`", said.type.unit or "", said.meaning, *yes
+            yield f"`{field.name}`", said.type.unit or "", said.meaning, *yes
 
 
 SHOWN = "unit | what it says | many | in | metric"
@@ -69,13 +69,14 @@ SHOWN = "unit | what it says | many | in | metric"
 
 def shown(row: type[Any]) -> Iterator[Sequence[str]]:
     """A line for each figure of the row that stands in some JSON."""
-    for name, said in ((field.name, field.said) for field in figures_of(row)):
-        if said.in_json:
+    for field in figures_of(row):
+        if (said := field.said).in_json:
             metric = code([said.metric] if said.metric else [])
             where = "all"
             if said.documents is not None:
                 where = ", ".join(DOCUMENTS[document] for document in said.documents)
-            yield f"`{name}`", said.type.unit or "", said.meaning, said.many or "", where, metric
+            unit, many = said.type.unit or "", said.many or ""
+            yield f"`{field.name}`", unit, said.meaning, many, where, metric
 
 
 def nested(row: type[Any], within: str = "") -> Iterator[Sequence[str]]:

@@ -16,7 +16,7 @@ import pytest
 
 from retentiond.act.approved import Approved, GroupEvidence
 from retentiond.errors import StateError
-from retentiond.fields import Field, Storage
+from retentiond.fields import Shown, Storage
 from retentiond.model import ROW_FIELDS, DeletionOutcome, GroupKind, Outcome
 from retentiond.state.audit import Audit
 from retentiond.state.audit_records import (
@@ -111,7 +111,7 @@ def test_what_a_deletion_will_free_is_recorded_once_it_is_known(audit: Audit) ->
 
 
 @pytest.mark.parametrize("field", ROW_FIELDS, ids=lambda field: field.name)
-def test_whatever_the_log_keeps_of_a_row_comes_back(audit: Audit, field: Field) -> None:
+def test_whatever_the_log_keeps_of_a_row_comes_back(audit: Audit, field: Shown) -> None:
     """Also a field that is new: each gets a value of its own."""
     row = approved(0).row
     values = {Storage.TEXT: f"a {field.name}", Storage.FLAG: True}

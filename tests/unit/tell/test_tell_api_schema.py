@@ -20,7 +20,7 @@ from retentiond.disks.broker_disks import DiskReport
 from retentiond.disks.log_dirs import Orphans
 from retentiond.disks.pressure import LogDirRelief, PressedLogDir
 from retentiond.disks.stuck import Stuck, StuckCause
-from retentiond.fields import fields_of
+from retentiond.fields import figures_of
 from retentiond.model import Reason, TopicPartition
 from retentiond.tell.report import GroupState
 from retentiond.tell.web import Server
@@ -95,7 +95,7 @@ def test_each_answer_is_as_its_schema_says_and_has_no_other_name(
 
 def test_the_plan_that_is_validated_has_something_to_say_of_disks(visitor: Visitor) -> None:
     plan = visitor.get("/api/plan").json()
-    assert all(plan[name] for name, _ in fields_of(DiskReport))
+    assert all(plan[figure.name] for figure in figures_of(DiskReport))
 
 
 def test_the_schema_is_valid_and_names_every_kind_of_answer() -> None:
