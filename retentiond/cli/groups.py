@@ -78,10 +78,12 @@ def groups(  # noqa: PLR0917 - typer hands each option over by its name
     Example: retentiond groups --output json | jq '.[] | select(.vanished_since)'
     """
     if context.invoked_subcommand is not None:
-        if vanished or topic:
+        if vanished or topic or fresh:
             # `groups --topic T forget G` would forget the group on all its topics
             name = context.invoked_subcommand
-            raise UsageError(f"--vanished and --topic before {name} only filter what is shown")
+            raise UsageError(
+                f"--vanished, --topic and --fresh before {name} are only about what is shown"
+            )
         return
     is_asked = matching(topic)
     from retentiond.cli.output.beside_daemon import answered, seen_document

@@ -133,15 +133,15 @@ def test_of_many_groups_a_terminal_shows_the_vanished_ones_first_and_a_pipe_all(
     assert len(text.splitlines()) < 30
 
 
-@pytest.mark.parametrize("option", [["--topic", "clicks"], ["--vanished"]])
-def test_a_filter_before_forget_is_refused_and_nothing_is_forgotten(
+@pytest.mark.parametrize("option", [["--topic", "clicks"], ["--vanished"], ["--fresh"]])
+def test_an_option_of_the_listing_before_forget_is_refused_and_nothing_is_forgotten(
     command: Command, config_file: Path, state_dir: Path, option: list[str]
 ) -> None:
     """Else ``groups --topic clicks forget search`` would forget it on all topics."""
     before = recall(state_dir).commits
     done = command("groups", *option, "forget", "search", "--yes", "--config", config_file)
     assert done.code == 2
-    assert "--topic before forget only filter" in done.err
+    assert "before forget are only about what is shown" in done.err
     assert recall(state_dir).commits == before
 
 
