@@ -112,7 +112,6 @@ class PlannedCycle(NamedTuple):
 def plan_cycle(context: CycleContext, config: Config, stored: StoredState) -> PlannedCycle:
     """Gathers and decides, and touches nothing: what `retentiond plan` shows."""
     times = StepTimes()
-    context.disks.begin(context.kafka)
     with times.step("gather"):
         snapshot = _read(context, config, stored.remembered)
         disk_pressure = _disk_pressure(context, config, stored, snapshot)
@@ -141,7 +140,6 @@ def run_cycle(context: CycleContext, config: Config, state: State) -> CycleEnd:
     report's ``failure``."""
     times = StepTimes()
     stored = stored_state_of(state)
-    context.disks.begin(context.kafka)
     began_s = context.elapsed()
     clock = ClockChanges(lambda: context.now() / 1000, context.elapsed)
     with times.step("gather"):
@@ -234,6 +232,7 @@ def _read(context: CycleContext, config: Config, remembered: Remembered) -> Snap
         coordinators=context.coordinators,
         cluster_id=remembered.cluster_id,
         remembered_topics=remembered.topic_names(),
+        once_listed=lambda: context.disks.begin(context.kafka),
         wait_until=context.wait_until,
     )
     return recalled(snapshot, remembered)

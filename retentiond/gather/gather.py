@@ -56,14 +56,15 @@ def gather(
     coordinators: LastCoordinators | None = None,
     cluster_id: str | None = None,
     remembered_topics: Set[str] = frozenset(),
+    once_listed: Callable[[], None] = lambda: None,
     wait_until: Callable[[float], None],
 ) -> Snapshot:
     """One snapshot of the enabled topics and of all groups, without what earlier cycles saw.
 
     ``now_ms`` is the host's time. ``coordinators``: as the reading before this one left them; a
     first reading waits longer. ``cluster_id``: the cluster that state_dir belongs to, None: any.
-    ``remembered_topics`` are looked for where the listing lacks them. ``wait_until`` sleeps until
-    a `time.monotonic` instant.
+    ``remembered_topics`` are looked for where the listing lacks them. ``once_listed`` is called
+    when the topics are listed. ``wait_until`` sleeps until a `time.monotonic` instant.
 
     Raises `KafkaUnavailable` when the cluster or its topics can't be asked, and
     `StateOfOtherCluster` when it is another cluster; everything else that fails holds what it
@@ -75,7 +76,9 @@ def gather(
     stood_still_at = time.monotonic() + coordinators.seconds_to_wait(before)
     with at_once() as executor:
         cluster_time = executor.submit(kafka.cluster_time)
-        topics_to_come = executor.submit(_topics, kafka, config, remembered_topics, executor)
+        topics_to_come = executor.submit(
+            _topics, kafka, config, remembered_topics, once_listed, executor
+        )
         wait_until(stood_still_at)
         listing = read_groups(kafka, executor=executor)
         topics = topics_to_come.result()
@@ -257,8 +260,15 @@ class _Topics(NamedTuple):
     listed: frozenset[str]
 
 
-def _topics(kafka: Kafka, config: Config, remembered: Set[str], executor: Executor) -> _Topics:
+def _topics(
+    kafka: Kafka,
+    config: Config,
+    remembered: Set[str],
+    once_listed: Callable[[], None],
+    executor: Executor,
+) -> _Topics:
     listed = frozenset(kafka.topic_names())
+    once_listed()
     unlisted = config.exact_names - listed
     enabled = enabled_topics(kafka, config, listed | unlisted, executor)
     # A topic that the policy names, and that may not be seen, is a topic with a failure.

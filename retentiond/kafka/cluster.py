@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from retentiond.errors import ConfigError, KafkaUnavailable, OtherCluster
 from retentiond.kafka import brokers, log_dirs, topics
@@ -35,7 +35,7 @@ from retentiond.kafka.interface import (
     TopicDescription,
 )
 from retentiond.kafka.log_dirs import ClusterView
-from retentiond.kafka.network_client import NetworkClient
+from retentiond.kafka.network_client import METADATA_FRESH_S, NetworkClient
 from retentiond.kafka.offsets.lookups import Offsets
 from retentiond.kafka.settings.properties import ClientSettings, translate
 from retentiond.kafka.topics import Leaders, Operations
@@ -49,6 +49,9 @@ T = TypeVar("T")
 
 Observer = Callable[[str, str, float], None]
 """Told of each request: (api, result "ok" or "failed", seconds)."""
+
+NO_LISTING: tuple[float, Any] = (-math.inf, None)
+"""The metadata of all topics, and the monotonic time in seconds at which they were read."""
 
 
 class KafkaCluster:
@@ -64,6 +67,7 @@ class KafkaCluster:
         self._records = LibrdkafkaClient(
             settings, self._identity, lambda: self._topics.run(NetworkClient.brokers)
         )
+        self._listing = NO_LISTING
         self._leaders = Leaders()
         self._offsets = Offsets(self._topics, self._leaders)
         self._observe = observe
@@ -82,7 +86,9 @@ class KafkaCluster:
         return self._timed("cluster_time", brokers.cluster_time, self._client)
 
     def topic_names(self) -> frozenset[str]:
-        listed = self._timed("list_topics", topics.topic_names, self._topics)
+        listing = self._timed("list_topics", topics.list_topics, self._topics)
+        self._listing = time.monotonic(), listing
+        listed = frozenset(topic.name for topic in listing.topics)
         self._leaders.keep(listed)  # else a daemon would remember all that ever were
         self._offsets.keep(listed)
         return listed
@@ -129,7 +135,10 @@ class KafkaCluster:
         return self._timed("offset_for_leader_epoch", self._offsets.epoch_ends, epochs)
 
     def log_dirs(self, give_up: Callable[[], bool] = lambda: False) -> LogDirs:
-        return self._timed("describe_log_dirs", log_dirs.log_dirs, self._disks, give_up)
+        (listed_at, listing), self._listing = self._listing, NO_LISTING
+        if time.monotonic() - listed_at > METADATA_FRESH_S:
+            listing = None
+        return self._timed("describe_log_dirs", log_dirs.log_dirs, self._disks, give_up, listing)
 
     def coordinator_state(self, earlier: CoordinatorState | None = None) -> CoordinatorState:
         return self._timed("coordinator_state", listing.coordinator_state, self._client, earlier)

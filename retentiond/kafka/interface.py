@@ -301,7 +301,8 @@ class Kafka(Protocol):
         which has not ended."""
 
     def log_dirs(self, give_up: Callable[[], bool] = lambda: False) -> LogDirs:
-        """Waits for no other request, nor they for it.
+        """Waits for no other request, nor they for it. Who is to hold what is as `topic_names` has
+        just read it; that listing serves once.
 
         A broker that does not answer, or not this principal, is a `Failure`, and so is one that has
         not answered when ``give_up`` says so; a cluster that does not raises `KafkaUnavailable`.

@@ -42,11 +42,18 @@ NOT_ALLOWED = Failure(
 NOT_YET = Failure("REQUEST_TIMED_OUT", "it has not answered yet; the next cycle asks again")
 
 
-def log_dirs(client: Client, give_up: Callable[[], bool] = lambda: False) -> LogDirs:
-    """`NOT_YET` of brokers that have not answered when ``give_up`` says so."""
+def log_dirs(
+    client: Client, give_up: Callable[[], bool] = lambda: False, listing: Any = None
+) -> LogDirs:
+    """`NOT_YET` of brokers that have not answered when ``give_up`` says so. ``listing``: the
+    metadata of all topics, where another client has just read them."""
 
     async def ask(network: NetworkClient) -> LogDirs:
-        metadata = await network.topics(None)
+        if listing is None:
+            metadata = await network.topics(None)
+        else:
+            metadata = listing
+            network.learn(metadata)
         assigned = _assigned(metadata)
         nodes = [broker.node_id for broker in metadata.brokers]
         brokers = await _describe(network, nodes, give_up)

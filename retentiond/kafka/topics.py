@@ -46,11 +46,9 @@ TOPIC = 2
 NO_TOPIC = Failure(NO_SUCH_TOPIC, "there is no such topic")
 
 
-def topic_names(client: Client) -> frozenset[str]:
-    async def ask(network: NetworkClient) -> frozenset[str]:
-        return frozenset(topic.name for topic in (await network.topics(None)).topics)
-
-    return client.run(ask)
+def list_topics(client: Client) -> Any:
+    """The metadata of all topics that are visible."""
+    return client.run(lambda network: network.topics(None))
 
 
 def describe_topics(

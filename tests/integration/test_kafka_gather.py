@@ -6,13 +6,19 @@ tests/unit/gather; brokers that fail are test_kafka_traps.py's.
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterable
 from contextlib import closing
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from retentiond.kafka.interface import OffsetBound
+from retentiond.kafka.network_client import NetworkClient
 from retentiond.model import Failure, GroupKind, TopicPartition
 from tests.contract.real import RealDriver
+from tests.support.brokers.cycles import Retentiond
 from tests.support.brokers.gathering import policy, snapshot
 from tests.support.brokers.three import OFFSETS_TOPIC
 from tests.support.builders.gather_worlds import groups
@@ -35,6 +41,30 @@ def test_a_members_pattern_that_backtracks_holds_nothing_up(
 
     assert taken.complete
     assert not taken.readers  # beside the group that has committed
+
+
+def test_a_cycle_lists_the_topics_once(
+    driver: RealDriver, tmp_path: Path, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For their names, and for who is to hold what on disk."""
+    driver.filled_topic(topic_name, {f"{topic_name}-readers": 1})
+    listings: list[float] = []
+    topics = NetworkClient.topics
+
+    async def counted(network: NetworkClient, names: Iterable[str] | None) -> Any:
+        if names is None:
+            listings.append(time.monotonic())
+        return await topics(network, names)
+
+    monkeypatch.setattr(NetworkClient, "topics", counted)
+    retentiond = Retentiond(driver.kafka, tmp_path, topic_name)
+    for cycles in (1, 2):
+        report = retentiond.cycle()
+        assert report.disk.problems == ()
+        assert report.disk.size_bytes[TopicPartition(topic_name, 0)] > 0
+        assert len(listings) == cycles
+    driver.kafka.log_dirs()
+    assert len(listings) == 3
 
 
 def test_where_nobody_has_committed_yet_a_reading_is_complete_and_makes_no_topic(

@@ -110,7 +110,7 @@ READERS: dict[str, Callable[[BrokersClient], Any]] = {
     "commits of named partitions": lambda client: coordinators.commits(client, ["billing"], [AT]),
     "share_offsets": lambda client: coordinators.share_offsets(client, ["billing"]),
     **{f"members of {kind}": partial(members.members, groups=listed(kind)) for kind in GroupKind},
-    "topic_names": topics.topic_names,
+    "list_topics": topics.list_topics,
     "describe_topics": lambda client: topics.describe_topics(client, Leaders(), ["orders"]),
     "topic_configs": lambda client: topics.topic_configs(client, ["orders"]),
     "topic_rights": lambda client: topics.topic_rights(client, ["orders"]),
