@@ -14,6 +14,7 @@ from devkit.bench.layouts import LAYOUTS, XXL, L, Layout
 from devkit.bench.result import RESULTS, Measurement, Result
 from devkit.bench.seed import seed
 from devkit.embedded import EmbeddedKafka, EmbeddedKafkaError
+from retentiond.errors import RetentiondError
 from retentiond.tell import logs
 
 PARTS = ("dry", "deleting", "daemon")
@@ -45,7 +46,7 @@ def main() -> int:
             for found in _measured(LAYOUTS[name], options.parts or PARTS):
                 page.show(console, found)
                 results += found
-    except (EmbeddedKafkaError, TimeoutError, ValueError) as error:
+    except (EmbeddedKafkaError, RetentiondError, TimeoutError, ValueError) as error:
         print(error, file=sys.stderr)
         exit_code = 1
     measurement = Measurement(page.machine(), results)

@@ -37,11 +37,11 @@ def measure(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list[Result]:
     warm_up, runs = numbers(layout)
     config = requests.config(kafka, layout, folder, dry_run=True)
     with started(config, folder) as cycle, memory.held(kafka) as mib:
-        for _ in range(warm_up):
+        for _ in range(warm_up - 1):
             cycle()
-        timed = [_from_rest(kafka, cycle) for _ in range(runs)]
-        with requests.counted(kafka) as sent:
+        with requests.counted(kafka) as sent:  # the last that doesn't count as time
             last = cycle()
+        timed = [_from_rest(kafka, cycle) for _ in range(runs)]
     name = layout.name
     return [
         *_steps(f"{name}, dry run", ("gather", "decide", "record"), timed),
@@ -65,9 +65,11 @@ def measure_deleting(kafka: EmbeddedKafka, layout: Layout, folder: Path) -> list
             _check_deletions(layout, timed[1])
             return timed
 
-        timed = [cycle(number) for number in range(1, warm_up + runs + 1)][warm_up:]
+        for number in range(1, warm_up):
+            cycle(number)
         with requests.counted(kafka) as sent:
-            cycle(warm_up + runs + 1)
+            cycle(warm_up)
+        timed = [cycle(warm_up + number) for number in range(1, runs + 1)]
     name, reports = layout.name, [report for _, report in timed]
     what = f"{name}, {layout.topics * layout.partitions:,} deletions"
     ages = [age for report in reports for age in report.evidence_ages_s]
