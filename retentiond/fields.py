@@ -187,13 +187,17 @@ def figure(
 
 
 class Shown(NamedTuple):
-    """A field or a figure of a row. ``row``: the one that says it, which may be one within it.
-    ``attribute``: its name there. ``of``: its value."""
+    """A field or a figure of a row. ``path``: its attribute, behind those of the rows that it is
+    within. ``row``: the one that says it. ``of``: its value."""
 
-    attribute: str
+    path: str
     said: Said
     row: type[Any]
     of: Callable[[Any], Any]
+
+    @property
+    def attribute(self) -> str:
+        return self.path.rpartition(".")[2]
 
     @property
     def name(self) -> str:
@@ -264,16 +268,12 @@ def figures_of(row: Any) -> tuple[Shown, ...]:
 
 
 def _shown(row: type[Any], name: str, said: Said) -> Iterator[Shown]:
-    of = attrgetter(name)
     if said.type.storage is not Storage.INLINED:
-        yield Shown(name, said, row, of)
+        yield Shown(name, said, row, attrgetter(name))
         return
     for shown in figures_of(said.type.row):
-        yield shown._replace(of=_within(of, shown.of))
-
-
-def _within(outer: Callable[[Any], Any], inner: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda row: inner(outer(row))
+        path = f"{name}.{shown.path}"
+        yield shown._replace(path=path, of=attrgetter(path))
 
 
 def document_of(row: Any, where: str = API) -> dict[str, Any]:

@@ -80,7 +80,8 @@ def _of(
 
     def samples(figure: Shown) -> Figures:
         return lambda cycle: (
-            (tuple(label(str(key(told))) for key in keys), figure.of(told)) for told in rows(cycle)
+            (tuple([label(str(key(told))) for key in keys]), figure.of(told))
+            for told in rows(cycle)
         )
 
     for figure in shown:
