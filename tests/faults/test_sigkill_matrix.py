@@ -20,7 +20,7 @@ from tests.faults.held import Held, log_start
 from tests.faults.hold_at import STEPS
 from tests.support.brokers.command import configure
 from tests.support.waiting import eventually
-from tests.support.witnessed import verdicts
+from tests.support.witnessed import seen
 
 pytestmark = pytest.mark.broker
 
@@ -73,9 +73,9 @@ def audited(folder: Path) -> list[DeletionRecord]:
 def seen_by_the_witness() -> int:
     """Offsets that both lives requested, each of which is proven; the second life's, too, by what
     it has read back of the first one's."""
-    found = verdicts()
-    assert [fault for verdict in found for fault in verdict.faults] == []
-    return sum(verdict.deletions for verdict in found)
+    found = seen()
+    assert found.faults == []
+    return found.deletions
 
 
 def check_that_nothing_unread_is_gone(driver: RealDriver, topic: str, folder: Path) -> None:

@@ -17,7 +17,7 @@ from retentiond.kafka.interface import Kafka
 from retentiond.model import Outcome
 from retentiond.state.audit_records import DeletionRecord, read_deletions
 from retentiond.tell.report import CycleReport
-from tests.contract.real import TIMEOUT_S, RealDriver
+from tests.contract.real import TIMEOUT_S, RealDriver, connect
 from tests.faults.held import Held, log_start
 from tests.support.brokers.command import configure
 from tests.support.brokers.cycles import Retentiond, Told, deleted_up_to, told
@@ -53,7 +53,6 @@ def test_what_another_one_has_just_deleted_is_not_deleted_again(
     assert log_start(driver.broker, topic) == 7
 
 
-@pytest.mark.unwitnessed("two daemons' clients can't be told apart, and wait for each other")
 def test_two_that_ask_for_the_same_at_the_same_time_are_both_right(
     driver: RealDriver, tmp_path: Path, topic: str
 ) -> None:
@@ -64,8 +63,9 @@ def test_two_that_ask_for_the_same_at_the_same_time_are_both_right(
         meeting: Any = Interrupted(kafka, "delete_records", requests.wait)
         return retentiond.cycle(kafka=meeting, before_guard=guards.wait)
 
-    with closing(RealDriver(driver.broker)) as second, ThreadPoolExecutor(2) as both:
-        clients = (driver.kafka, second.kafka)
+    second = connect(driver.broker.bootstrap_servers, client_id="retentiond/second")
+    with closing(second), ThreadPoolExecutor(2) as both:
+        clients = (driver.kafka, second)
         pair = [
             Retentiond(client, tmp_path / name, topic)
             for name, client in zip(("one", "other"), clients, strict=True)

@@ -18,6 +18,7 @@ from confluent_kafka import TopicPartition as ConfluentPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from devkit.embedded import EmbeddedKafka
+from devkit.witness.words import BY_HAND
 from retentiond.model import Commit, Failure, GroupKind
 from retentiond.spark.session import SparkSessions
 from tests.contract.real import TIMEOUT_S, RealDriver, share_consumer
@@ -36,7 +37,7 @@ from tests.support.releases import (
     chosen,
 )
 from tests.support.waiting import eventually
-from tests.support.witnessed import by_hand
+from tests.support.witnessed import CONFIGURED
 
 pytestmark = pytest.mark.broker
 
@@ -265,7 +266,7 @@ def test_the_doctor(release: Release, config: Path, tmp_path: Path) -> None:
 def test_delete_records(driver: RealDriver, read_topic: str, tmp_path: Path) -> None:
     partition = {"topic": read_topic, "partition": 0, "offset": 4}
     file = write(tmp_path / "offsets.json", {"version": 1, "partitions": [partition]})
-    by_hand()
+    CONFIGURED.append(BY_HAND)
     servers = driver.broker.bootstrap_servers
     done = run_here(
         *("delete-records", "--bootstrap-server", servers, "--offset-json-file", file),

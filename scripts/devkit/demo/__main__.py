@@ -18,7 +18,7 @@ from devkit.demo.stage import Stage
 from devkit.demo.view import shown
 from devkit.embedded import EmbeddedKafka, EmbeddedKafkaError
 from devkit.interrupt import INTERRUPTED, raise_on_signals
-from devkit.witness.words import Configured
+from devkit.witness.words import documents
 
 MINIMUM_SECONDS = 15.0
 
@@ -61,7 +61,7 @@ def _demonstrate(console: Console, folder: Path, seconds: float, report_file: Pa
         stage.look()  # once more, as nothing changes any longer
         topics = stage.figures()
         freed = sum(topic.freed for topic in topics)
-        seen = kafka.witnessed(Configured(CONFIG))
+        seen = kafka.witnessed([*documents(CONFIG)])
         problems = [*ended, *summary.problems(stage, freed), *seen.faults]
         summary.print_summary(console, topics, len(stage.faults()), problems)
         if problems:

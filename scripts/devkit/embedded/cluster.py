@@ -7,7 +7,7 @@ import shutil
 import sys
 import tempfile
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -20,13 +20,13 @@ from devkit.embedded.disk import remote_segments, topic_bytes
 from devkit.embedded.jvm import Jvm, find_jvm
 from devkit.embedded.layout import NodeSpec, lay_out, lay_out_node
 from devkit.embedded.node import Node
-from devkit.embedded.ports import PortReservations
+from devkit.embedded.ports import LOOPBACK, PortReservations
 from devkit.embedded.processes import EmbeddedKafkaError, Spawner
 from devkit.embedded.properties import server_properties, tiered_storage
 from devkit.embedded.topics import create_topic
-from devkit.witness.judge import Verdict, WordsFor
-from devkit.witness.watch import Watch
+from devkit.witness.judge import Verdict
 from devkit.witness.witness import Witness
+from devkit.witness.words import Document
 
 DEFAULT_VERSION = "4.4.0"
 
@@ -145,12 +145,9 @@ class EmbeddedKafka:
         """Bytes of each of the topic's segments in remote storage, by a name of its own."""
         return remote_segments(self._remote_directory, topic)
 
-    def witnessed(self, words_for: WordsFor) -> Verdict:
+    def witnessed(self, configured: Collection[Document]) -> Verdict:
         """What the witness says of all that it has seen since it was asked last."""
-        watch = Watch(words_for)
-        if self._witness is not None:
-            watch.look(self._witness.take(), is_last=True)
-        return watch.verdict
+        return self._witness.verdict(configured) if self._witness else Verdict()
 
     def start(self) -> None:
         """Return when every broker answers and knows of all the others.
@@ -260,7 +257,7 @@ class EmbeddedKafka:
     def _node(self, spec: NodeSpec, jvm: Jvm, *, record_classes: bool = False) -> Node:
         for listener, hidden in spec.hidden_ports.items():
             self._witness = self._witness or Witness()
-            self._witness.lead(spec.port(listener), hidden, spec.node_id)
+            self._witness.lead(spec.port(listener), f"{LOOPBACK}:{hidden}", spec.node_id)
         return Node(spec, jvm, self._spawner, self._java_options, record_classes=record_classes)
 
     def _format_node(self, node: Node) -> None:

@@ -38,7 +38,7 @@ from devkit.ledger.scenario import (
 from devkit.ledger.stage import Stage
 from devkit.ledger.summary import Figures, figures, idle, lines
 from devkit.witness.judge import Verdict
-from devkit.witness.words import Configured
+from devkit.witness.words import documents
 
 BROKERS = 3
 DISK_BYTES = 3 * 1024 * MIB
@@ -125,7 +125,7 @@ def _run(options: argparse.Namespace, folder: Path) -> list[str]:
         told = audit.read(daemon.state_dir, daemon.first_seen)
         seen = Verdict()
         for cluster in (kafka, other):
-            seen.add(cluster.witnessed(Configured(daemon.config)))
+            seen.add(cluster.witnessed([*documents(daemon.config)]))
         tell(str(seen))
         judgements = (
             judge(book, told, ended.log_starts, kafka.cluster_id),

@@ -1,81 +1,63 @@
-"""Puts addresses of its own into brokers' answers, so that clients stay behind the proxy."""
+"""Puts the proxy's addresses into brokers' answers, so that clients stay behind it."""
 
 from __future__ import annotations
 
-import asyncio
 import io
-import socket
 import struct
-from dataclasses import replace
-from functools import cache
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from kio.index import load_response_schema
 from kio.serial import entity_writer
 
-from devkit.witness.frames import decoded
-from devkit.witness.proxy import LOOPBACK, Proxy, Target
+from devkit.witness.exchanges import decoded
 
 NAME_BROKERS = {1, 3, 10, 60}
 """The keys of Fetch, Metadata, FindCoordinator and DescribeCluster."""
+
+Lead = Callable[[int, str, int], int]
 
 
 class Addresses:
     """Before a cluster that nobody has laid out for a witness."""
 
-    def __init__(self, proxy: Proxy) -> None:
-        self._proxy = proxy
-        self._ports: dict[Target, int] = {}
+    def __init__(self, lead: Lead) -> None:
+        self._lead = lead
+        self._ports: dict[tuple[str, int], int] = {}
         self._asked: dict[tuple[int, int], tuple[int, int]] = {}
-        self._leading: set[asyncio.Task[None]] = set()
-        proxy.rewrite = self.rewrite
-
-    def port(self, target: Target) -> int:
-        """That of loopback that leads there. It accepts connections at once."""
-        if target not in self._ports:
-            listening = socket.create_server((LOOPBACK, 0))
-            self._ports[target] = listening.getsockname()[1]
-            self._leading.add(asyncio.ensure_future(self._proxy.lead(listening, target)))
-        return self._ports[target]
 
     def rewrite(self, connection: int, frame: bytes, is_answer: bool) -> bytes:
-        """With the length before it."""
         if not is_answer:
-            key, version, correlation = struct.unpack_from(">hhi", frame, 4)
+            key, version, correlation = struct.unpack_from(">hhi", frame)
             if key in NAME_BROKERS:
                 self._asked[connection, correlation] = key, version
             return frame
-        (correlation,) = struct.unpack_from(">i", frame, 4)
+        (correlation,) = struct.unpack_from(">i", frame)
         asked = self._asked.pop((connection, correlation), None)
-        answer = decoded(frame[4:], *asked, is_answer=True) if asked else None
-        if asked is None or answer is None:
+        answer = decoded(frame, *asked, is_answer=True) if asked else None
+        changed = self._led(answer)
+        if asked is None or changed == answer:
             return frame
-        changed = self._changed(answer)
-        if changed == answer:
-            return frame
-        content = io.BytesIO()
-        write_header, write = _writers(*asked)
-        write_header(content, answer.__header_schema__(correlation_id=correlation))
-        write(content, changed)
-        return struct.pack(">i", len(content.getvalue())) + content.getvalue()
+        schema, content = load_response_schema(*asked), io.BytesIO()
+        header = schema.__header_schema__
+        entity_writer(header)(content, header(correlation_id=correlation))
+        entity_writer(schema)(content, changed)
+        return content.getvalue()
 
-    def _changed(self, answer: Any) -> Any:
-        if hasattr(answer, "host"):
-            return self._led(answer)
-        names = ("brokers", "coordinators", "node_endpoints")
-        lists = {name: getattr(answer, name) for name in names if hasattr(answer, name)}
-        changed = {name: tuple(map(self._led, brokers)) for name, brokers in lists.items()}
-        return replace(answer, **changed)
+    def _led(self, said: Any) -> Any:
+        """The same, with this host's addresses wherever a broker's are."""
+        if isinstance(said, tuple):
+            return tuple(map(self._led, said))
+        if not is_dataclass(said) or isinstance(said, type):
+            return said
+        changed = {field.name: self._led(getattr(said, field.name)) for field in fields(said)}
+        if changed.get("host") and changed["port"] > 0:  # else there is no coordinator
+            broker = changed.get("node_id", changed.get("broker_id", -1))
+            changed |= {"host": "127.0.0.1", "port": self._port(broker, **changed)}
+        return replace(said, **changed)
 
-    def _led(self, told: Any) -> Any:
-        if not told.host or told.port <= 0:  # no coordinator
-            return told
-        target = told.host, told.port
-        self._proxy.brokers[target] = getattr(told, "node_id", getattr(told, "broker_id", -1))
-        return replace(told, host=LOOPBACK, port=type(told.port)(self.port(target)))
-
-
-@cache
-def _writers(key: int, version: int) -> tuple[Any, Any]:
-    schema = load_response_schema(key, version)
-    return entity_writer(schema.__header_schema__), entity_writer(schema)
+    def _port(self, broker: int, host: str, port: int, **_: object) -> Any:
+        if (host, port) not in self._ports:
+            self._ports[host, port] = self._lead(0, f"{host}:{port}", broker)
+        return type(port)(self._ports[host, port])

@@ -1,9 +1,9 @@
 """Stands between clients and brokers, passes all bytes on as they are, and keeps a copy.
 
 Only connections of the watched client are copied: Kafka's requests begin with the name that a
-client gives itself. Run as a process of its own, so that neither side waits for Python's lock: each
-line of stdin, ``PORT TARGET BROKER``, opens a port of loopback that leads to another one. It ends
-with its stdin. It needs nothing but Python's own library, and decodes nothing.
+client gives itself. It is a process of its own, so that neither side waits for Python's lock: each
+line of stdin, ``PORT HOST:PORT BROKER``, opens a port of loopback that leads to a broker, and is
+answered with that port. It ends with its stdin.
 """
 
 from __future__ import annotations
@@ -11,21 +11,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import os
+import pickle
 import socket
 import struct
 import sys
 import time
+from asyncio import StreamReader, StreamWriter
 from collections.abc import Callable
-from typing import Any, BinaryIO
+from functools import partial
+from typing import BinaryIO
 
 LOOPBACK = "127.0.0.1"
 AGAIN_S = 0.05
-RECORD = struct.Struct(">iiBddi")
-"""Before each copied frame: connection, broker, whether it is an answer, when it passed by the
-monotonic and by the host's clock, and its length."""
-
-Target = tuple[str, int]
-"""A broker's host and port."""
 
 Rewrite = Callable[[int, bytes, bool], bytes]
 """What to pass on instead of a frame of a connection; whether it is an answer."""
@@ -33,143 +31,104 @@ Rewrite = Callable[[int, bytes, bool], bytes]
 
 class Proxy:
     """``client``: how the watched clients are called, or what comes before a ``/`` of their names,
-    by which a judge can tell several apart; None: all are watched."""
+    by which a judge can tell several apart. With ``rewrite`` not all bytes pass as they are."""
 
-    def __init__(self, copy: BinaryIO, client: str | None, rewrite: Rewrite | None = None) -> None:
+    def __init__(self, copy: BinaryIO, client: str, rewrite: Rewrite | None = None) -> None:
         self._copy, self._client, self.rewrite = copy, client, rewrite
-        self.numbers = itertools.count()
-        self.brokers: dict[Target, int] = {}
+        self._numbers = itertools.count()
+        self._serving: set[asyncio.Task[None]] = set()
 
-    async def lead(self, listening: socket.socket, target: Target) -> None:
-        """Accepts connections for the broker. While that refuses them, nobody listens here."""
-        loop = asyncio.get_running_loop()
+    def lead(self, port: int, target: str, broker: int) -> int:
+        """The port on which it accepts connections for the broker from now on; 0: any."""
+        listening = socket.create_server((LOOPBACK, port))
+        self._serving.add(asyncio.ensure_future(self._serve(listening, target, broker)))
+        return int(listening.getsockname()[1])
+
+    async def _serve(self, listening: socket.socket, target: str, broker: int) -> None:
+        """While the broker refuses connections, nobody listens here, either."""
         address = listening.getsockname()
-        server: asyncio.Server
-
-        async def listen(on: socket.socket) -> asyncio.Server:
-            return await loop.create_server(lambda: Half(self, target, refused), sock=on)
-
-        async def wait() -> None:
-            nonlocal server
-            while True:
+        while True:
+            refused = asyncio.Event()
+            join = partial(self._join, target, broker, refused)
+            server = await asyncio.start_server(join, sock=listening)
+            await refused.wait()
+            server.close()
+            while refused.is_set():
                 await asyncio.sleep(AGAIN_S)
                 with contextlib.suppress(OSError):
-                    _, writer = await asyncio.open_connection(*target)
+                    _, writer = await _connect(target)
                     writer.close()
-                    server = await listen(socket.create_server(address))
-                    return
+                    refused.clear()
+            listening = socket.create_server(address)
 
-        def refused() -> None:
-            if server.is_serving():
-                server.close()
-                waiting.add(asyncio.ensure_future(wait()))
-
-        waiting: set[asyncio.Future[None]] = set()
-        server = await listen(listening)
-
-    def is_watched(self, frame: bytes) -> bool:
-        """By the header of its first request, whose client's name may be null (-1)."""
-        (length,) = struct.unpack_from(">h", frame, 12)
-        name = frame[14 : 14 + length].decode(errors="replace") if length > 0 else ""
-        return self._client is None or name.split("/")[0] == self._client
-
-    def keep(self, connection: int, target: Target, frame: bytes, *, is_answer: bool) -> None:
-        broker = self.brokers.get(target, -1)
-        passed = RECORD.pack(
-            connection, broker, is_answer, time.monotonic(), time.time(), len(frame)
-        )
-        self._copy.write(passed + frame)
-
-
-class Half(asyncio.Protocol):
-    """One side of a connection: the client's, which makes the broker's when it is there."""
-
-    def __init__(
+    async def _join(
         self,
-        proxy: Proxy,
-        target: Target | None,
-        refused: Callable[[], None] = lambda: None,
-        other: Half | None = None,
+        target: str,
+        broker: int,
+        refused: asyncio.Event,
+        from_client: StreamReader,
+        to_client: StreamWriter,
     ) -> None:
-        self._proxy, self._target, self._refused = proxy, target, refused
-        self.other = other
-        self.number: int = next(proxy.numbers) if other is None else other.number
-        self.is_watched: bool | None = None
-        self.transport: Any = None
-        self._begun = b""
-
-    def connection_made(self, transport: Any) -> None:
-        self.transport = transport
-        if self._target:
-            transport.pause_reading()
-            self._connecting = asyncio.ensure_future(self._connect(*self._target))
-
-    async def _connect(self, host: str, port: int) -> None:
         try:
-            _, self.other = await asyncio.get_running_loop().create_connection(
-                lambda: Half(self._proxy, None, other=self), host, port
-            )
+            from_broker, to_broker = await _connect(target)
         except OSError:
-            self.transport.abort()
-            self._refused()
-        else:
-            if self.transport.is_closing():
-                self.other.transport.close()
-            else:
-                self.transport.resume_reading()
-
-    def data_received(self, data: bytes) -> None:
-        client = self if self._target else self.other
-        assert client is not None
-        assert self.other is not None
-        if client.is_watched is False:
-            self.other.transport.write(data)
+            to_client.transport.abort()
+            refused.set()
             return
-        self._begun += data
-        passed = []
-        while len(self._begun) >= 4:
-            (length,) = struct.unpack_from(">i", self._begun)
-            if len(self._begun) < 4 + length:
-                break
-            frame, self._begun = self._begun[: 4 + length], self._begun[4 + length :]
-            if client.is_watched is None:
-                client.is_watched = self._proxy.is_watched(frame)
-            if client.is_watched:
-                assert client._target is not None
-                self._proxy.keep(
-                    self.number, client._target, frame[4:], is_answer=client is not self
-                )
-            if self._proxy.rewrite:
-                frame = self._proxy.rewrite(self.number, frame, client is not self)
-            passed.append(frame)
-        if client.is_watched is False:
-            passed.append(self._begun)
-            self._begun = b""
-        self.other.transport.write(b"".join(passed))
+        number, is_watched = next(self._numbers), None
 
-    def pause_writing(self) -> None:
-        if self.other is not None:
-            self.other.transport.pause_reading()
+        def seen(frame: bytes, *, is_answer: bool) -> bytes:
+            nonlocal is_watched
+            if is_watched is None:
+                is_watched = self._client == _client(frame).split("/")[0]
+            if is_watched:
+                passed = (number, broker, is_answer, time.monotonic(), time.time(), frame)
+                self._copy.write(pickle.dumps(passed))
+            return self.rewrite(number, frame, is_answer) if self.rewrite else frame
 
-    def resume_writing(self) -> None:
-        if self.other is not None and not self.other.transport.is_closing():
-            self.other.transport.resume_reading()
-
-    def connection_lost(self, error: Exception | None) -> None:
-        if self.other is not None and self.other.transport is not None:
-            (self.other.transport.abort if error else self.other.transport.close)()
+        await asyncio.gather(
+            _pass(from_client, to_broker, partial(seen, is_answer=False)),
+            _pass(from_broker, to_client, partial(seen, is_answer=True)),
+        )
 
 
-async def main() -> None:
-    with open(sys.argv[1], "ab", buffering=0) as copy:
-        proxy = Proxy(copy, sys.argv[2])
+async def _connect(target: str) -> tuple[StreamReader, StreamWriter]:
+    host, _, port = target.rpartition(":")
+    return await asyncio.open_connection(host, int(port))
+
+
+async def _pass(reader: StreamReader, writer: StreamWriter, seen: Callable[[bytes], bytes]) -> None:
+    try:
+        while True:
+            (length,) = struct.unpack(">i", await reader.readexactly(4))
+            frame = seen(await reader.readexactly(length))
+            writer.write(struct.pack(">i", len(frame)) + frame)
+            await writer.drain()
+    except asyncio.IncompleteReadError:
+        writer.close()
+    except (OSError, ValueError, struct.error):  # nothing that Kafka's clients send
+        writer.transport.abort()
+
+
+def _client(request: bytes) -> str:
+    """By its header; the name may be null (-1)."""
+    (length,) = struct.unpack_from(">h", request, 8)
+    return request[10 : 10 + max(0, length)].decode(errors="replace")
+
+
+async def main(copy: str, client: str, is_laid_out: str = "") -> None:
+    with open(copy, "ab", buffering=0) as file:
+        proxy = Proxy(file, client)
+        if not is_laid_out:
+            from devkit.witness.addresses import Addresses  # noqa: PLC0415 - needs time and `kio`
+
+            proxy.rewrite = Addresses(proxy.lead).rewrite
         loop = asyncio.get_running_loop()
         while line := await loop.run_in_executor(None, sys.stdin.readline):
-            port, target, broker = map(int, line.split())
-            proxy.brokers[LOOPBACK, target] = broker
-            await proxy.lead(socket.create_server((LOOPBACK, port)), (LOOPBACK, target))
-            print("listening", flush=True)
+            port, target, broker = line.split()
+            print(proxy.lead(int(port), target, int(broker)), flush=True)
+    os._exit(0)  # with all connections, and nothing to tell about them
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    asyncio.run(main(*sys.argv[1:]))

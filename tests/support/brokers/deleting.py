@@ -11,12 +11,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from devkit.witness.words import BY_HAND
 from retentiond.kafka.interface import OffsetBound
 from retentiond.model import TopicPartition
 from tests.contract.real import RealDriver
 from tests.support.brokers.command import RETENTIOND, Done
 from tests.support.command_here import run_here
-from tests.support.witnessed import by_hand
+from tests.support.witnessed import CONFIGURED
 
 TOOL = "org.apache.kafka.tools.DeleteRecordsCommand"
 
@@ -32,7 +33,7 @@ class Bench:
     """One broker, one folder, one state directory; the offsets file is written for each call."""
 
     def __init__(self, driver: RealDriver, folder: Path) -> None:
-        by_hand()
+        CONFIGURED.append(BY_HAND)
         self.driver = driver
         self.folder = folder
         self.state_dir = folder / "state"
