@@ -374,7 +374,7 @@ def _executor(
             cluster_id=about.cluster_id,
             wait_until=context.wait_until,
         )
-        second = recalled(second, about)
+        second = recalled(second, about, remembered.readers)
         remembered = state.memory.remember_newcomers(second, changed.new, remembered)
         return second
 

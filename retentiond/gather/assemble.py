@@ -120,6 +120,7 @@ class _Found:
     topics: set[str] = field(default_factory=set)
     commits: dict[tuple[str, int], Commit] = field(default_factory=dict)
     problem: Failure | None = None
+    may_read_any: bool = False
 
     def add(self, commit: Commit) -> None:
         """Two policies may name one checkpoint, which is read twice then: the lower offset
@@ -164,6 +165,8 @@ def with_external(
     for reader, position in positions.items():
         if isinstance(position, Failure) and reader.name not in found:
             found[reader.name].problem = position  # its topics are not here: it may read others
+        if _may_read_any(reader, position):
+            found[reader.name].may_read_any = True
     taken = {*listing.groups, *required, *(reader.name for reader in external)}
     groups, commits, members = {**listing.groups}, {**listing.commits}, {**listing.members}
     for name, reader_found in found.items():
@@ -173,12 +176,27 @@ def with_external(
             group_id,
             GroupKind.EXTERNAL,
             EXTERNAL_STATE,
+            failure=_of_any_topic(reader_found),
             problem=reader_found.problem,
             namesake_of=name if is_namesake else None,
         )
         commits[group_id] = tuple(reader_found.commits.values())
         members[group_id] = GroupMembers(frozenset(reader_found.topics))
     return replace(listing, groups=groups, commits=commits, members=members)
+
+
+def _of_any_topic(found: _Found) -> Failure | None:
+    if found.problem is None or not found.may_read_any:
+        return None
+    why = f"{found.problem.message}; which topics it reads is not known, so it may read any"
+    return Failure(found.problem.code, why)
+
+
+def _may_read_any(reader: ExternalReader, position: _ByTopic) -> bool:
+    """Whether nothing tells which topics a Spark query reads."""
+    if reader.spark_checkpoint is None or not isinstance(position, Failure):
+        return False
+    return not isinstance(position, UnknownPosition) or position.topics is None
 
 
 _ByTopic: TypeAlias = "Mapping[str, Sequence[Commit]] | Failure"
@@ -195,7 +213,8 @@ def _by_topic(position: Position) -> _ByTopic:
 
 def _topics_of_position(position: _ByTopic) -> Set[str]:
     if isinstance(position, Failure):
-        return position.topics if isinstance(position, UnknownPosition) else frozenset()
+        topics = position.topics if isinstance(position, UnknownPosition) else None
+        return topics or frozenset()
     return position.keys()
 
 

@@ -7,6 +7,7 @@ names; it is never taken for "nothing".
 
 from __future__ import annotations
 
+import errno
 import http.client
 import json
 import re
@@ -14,10 +15,10 @@ import ssl
 import stat
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -65,9 +66,10 @@ Position: TypeAlias = "tuple[Commit, ...] | Failure"  # next offsets, or why the
 
 @dataclass(frozen=True, slots=True)
 class UnknownPosition(Failure):
-    """Of a Spark query. ``topics``: those that its checkpoint names all the same."""
+    """Of a Spark query. ``topics``: those that its checkpoint names all the same. None: something
+    is there that can't be read, so it may name any."""
 
-    topics: frozenset[str] = frozenset()
+    topics: frozenset[str] | None = None
 
 
 def read_external(reader: ExternalReader, now_ms: int, kafka: Kafka) -> Position:
@@ -88,26 +90,46 @@ def read_external(reader: ExternalReader, now_ms: int, kafka: Kafka) -> Position
         why = f"its position can't be read ({_why(error)})"
     if reader.spark_checkpoint is None:
         return Failure(EXTERNAL_READER, why)
-    return UnknownPosition(EXTERNAL_READER, why, frozenset(_named_in(reader.spark_checkpoint)))
+    return UnknownPosition(EXTERNAL_READER, why, _named_in(reader.spark_checkpoint))
 
 
-def _named_in(checkpoint: Path) -> Iterator[str]:
+def _named_in(checkpoint: Path) -> frozenset[str] | None:
     """The topics of the newest batches, and of sources that may have begun nothing, however
     damaged the rest is. A word too many holds no more than a topic of that name."""
-    with suppress(OSError):
-        batches = sorted(filter(_is_number, (checkpoint / "offsets").iterdir()), key=_number)
-        for offsets in batches[-2:]:  # the last one may be cut off
-            yield from _topics_in(offsets, heading=2)
-    with suppress(OSError):
-        for first in (checkpoint / "sources").glob("*/0"):
-            yield from _topics_in(first, heading=0)
+    try:
+        batches = sorted(filter(_is_number, _inside(checkpoint / "offsets")), key=_number)
+        firsts = [source / "0" for source in _inside(checkpoint / "sources")]
+        return frozenset(
+            [
+                *chain.from_iterable(_topics_in(offsets, heading=2) for offsets in batches[-2:]),
+                *chain.from_iterable(_topics_in(first, heading=0) for first in firsts),
+            ]
+        )
+    except (OSError, NoPosition):
+        return None
 
 
-def _topics_in(file: Path, *, heading: int) -> Iterator[str]:
-    with suppress(OSError, NoPosition):
+def _inside(folder: Path) -> list[Path]:
+    """Nothing, if there is no such folder."""
+    try:
+        return [*folder.iterdir()]
+    except OSError as error:
+        if error.errno in _NOT_THERE:
+            return []
+        raise
+
+
+def _topics_in(file: Path, *, heading: int) -> list[str]:
+    try:
         lines = _of_file(file)[0].decode(errors="replace").splitlines()
-        for line in lines[heading:]:
-            yield from _NAMED.findall(line)
+    except OSError as error:
+        if error.errno in _NOT_THERE:
+            return []
+        raise
+    return [*chain.from_iterable(map(_NAMED.findall, lines[heading:]))]
+
+
+_NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
 
 
 _NAMED = re.compile(r'"([a-zA-Z0-9._-]{1,249})"\s*:\s*\{')

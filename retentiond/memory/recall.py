@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from retentiond.gather.assemble import positions_of
-from retentiond.memory.readers import Commits, ReaderName
+from retentiond.memory.readers import Commits, ReaderName, Readers, flags
 from retentiond.memory.remembered import Remembered, Rows, are_forgotten
 from retentiond.model import GroupKind
 from retentiond.snapshot import (
@@ -38,10 +38,15 @@ from retentiond.snapshot import (
 )
 
 
-def recalled(snapshot: Snapshot, remembered: Remembered) -> Snapshot:
+def recalled(
+    snapshot: Snapshot, remembered: Remembered, everybody: Readers | None = None
+) -> Snapshot:
     """The snapshot from which a cycle decides: with what is remembered of its commits and readers,
     with the vanished groups, with recreated topics marked, and with `Remembered.lost` as a problem.
+
+    ``everybody``: the readers of all topics, where ``remembered`` has those of some.
     """
+    snapshot = _with_known_queries(snapshot, everybody or remembered.readers)
     topics = tuple(_recognised(topic, remembered) for topic in snapshot.topics)
     readers = remembered.readers
     topic_of = readers.topics_in([topic.name for topic in topics])
@@ -71,6 +76,20 @@ def recalled(snapshot: Snapshot, remembered: Remembered) -> Snapshot:
         ),
         problems=snapshot.problems + ((remembered.lost,) if remembered.lost else ()),
     )
+
+
+def _with_known_queries(snapshot: Snapshot, readers: Readers) -> Snapshot:
+    """A Spark query that can't be read now, and was read before, holds the topics that it read. One
+    that was never read may read any topic."""
+    if not any(group.is_external and group.failure for group in snapshot.groups):
+        return snapshot
+    were_read = readers.has_commits & flags(readers.column("is_external"))
+    names = {*readers.column("group").filter(pa.array(were_read)).to_pylist()}
+    groups = (
+        replace(group, failure=None) if group.is_external and group.name in names else group
+        for group in snapshot.groups
+    )
+    return replace(snapshot, groups=tuple(groups))
 
 
 def _readers_without_commit(counts: Flags, owners: Integers) -> Integers:

@@ -1,4 +1,5 @@
-"""A Spark query that begins anew, with a new checkpoint in the old one's place."""
+"""A Spark query that begins anew, with a new checkpoint in the old one's place, or whose checkpoint
+can't be read."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ import pytest
 from retentiond import cycle
 from retentiond.config import ExternalReader
 from retentiond.cycle import run_cycle
-from retentiond.gather import external_positions
-from retentiond.model import Failure, PlanRow, Reason
+from retentiond.gather import external_positions, external_reads
+from retentiond.model import Failure, PlanRow, Reason, TopicPartition
 from retentiond.state.state import open_state
 from tests.faults import plain_plan
 from tests.support.builders.daemons import cycle_context, settings
@@ -19,7 +20,8 @@ from tests.support.fakes import FakeCluster
 
 
 class Query:
-    """It reads ``orders``, which has 20 records, and is its only reader."""
+    """It reads ``orders``, which has 20 records, and is its only reader. A group has read 15 of the
+    other topic, ``clicks``."""
 
     def __init__(self, folder: Path) -> None:
         self.kafka = FakeCluster()
@@ -29,7 +31,11 @@ class Query:
         reader = {"name": "lake", "spark_checkpoint": str(self.checkpoint), "max_age": "10000d"}
         self.reader = ExternalReader.model_validate(reader)
         rule = {"retention.commitoffset.enable": True, "retention.commitoffset.ms": 0}
-        topics = [{"name": "orders", **rule, "groups": {"external": [reader]}}]
+        self.kafka.create_topic("clicks", 1)
+        self.kafka.produce("clicks", count=20)
+        self.kafka.commit("billing", {TopicPartition("clicks", 0): 15})
+        named = {"name": "orders", **rule, "groups": {"external": [reader]}}
+        topics = [named, {"name": "clicks", **rule}]
         self.config = settings(folder / "state", dry_run=False, topics=topics)
 
     def batch(self, number: int, end: int, *, done: bool = True) -> None:
@@ -45,10 +51,19 @@ class Query:
         shutil.rmtree(self.checkpoint)
         self.batch(0, end, done=done)
 
-    def cycle(self) -> PlanRow:
+    def plan(self) -> dict[str, PlanRow]:
+        """Of a cycle, by topic."""
         with open_state(self.config.state_dir) as state:
-            (row,) = run_cycle(cycle_context(self.kafka), self.config, state).report.plan.rows
-        return row
+            rows = run_cycle(cycle_context(self.kafka), self.config, state).report.plan.rows
+        return {row.topic: row for row in rows}
+
+    def cycle(self) -> PlanRow:
+        return self.plan()["orders"]
+
+    def breaks(self) -> None:
+        """Something is there, and can't be read, whoever is asked."""
+        shutil.rmtree(self.checkpoint, ignore_errors=True)
+        (self.checkpoint / "offsets" / "3").mkdir(parents=True)
 
     @property
     def log_start(self) -> int:
@@ -56,10 +71,16 @@ class Query:
 
 
 @pytest.fixture
-def query(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Query:
-    """Of which a cycle has deleted the ten records that it had read."""
+def unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Query:
+    """Of which no cycle has seen anything."""
     monkeypatch.setattr(cycle, "decide", plain_plan.decide)
-    query = Query(tmp_path)
+    return Query(tmp_path)
+
+
+@pytest.fixture
+def query(unread: Query) -> Query:
+    """Of which a cycle has deleted the ten records that it had read."""
+    query = unread
     query.batch(7, 10)
     query.cycle()
     assert query.log_start == 10
@@ -78,6 +99,14 @@ def test_what_it_passes_over_by_its_own_choice_goes_as_after_a_reset_of_a_group(
     query.begins_anew(15)
     assert query.cycle().reason is Reason.CONSUMED
     assert query.log_start == 15
+
+
+def test_a_place_that_never_answered_may_be_about_any_topic(
+    unread: Query, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unread.batch(7, 10)
+    monkeypatch.setattr(external_reads, "MOST_UNDER_WAY", 0)
+    assert unread.plan()["clicks"].reason is Reason.GROUP_UNREADABLE
 
 
 @pytest.mark.parametrize(("end", "reason"), [(10, Reason.NOT_CONSUMED), (9, Reason.COMMIT_REWOUND)])
@@ -100,3 +129,26 @@ def test_a_first_batch_that_takes_the_old_one_s_place_in_the_midst_of_a_reading_
     monkeypatch.setattr(external_positions, "_sources", replaced)
     position = external_positions.read_external(query.reader, query.kafka.now_ms, query.kafka)
     assert isinstance(position, Failure)
+
+
+def test_one_that_is_there_and_was_never_read_may_read_any_topic(unread: Query) -> None:
+    unread.breaks()
+    for _ in range(2):
+        row = unread.plan()["clicks"]
+        assert (row.reason, row.binding_group) == (Reason.GROUP_UNREADABLE, "lake")
+        assert "which topics it reads is not known, so it may read any" in str(row.detail)
+    unread.begins_anew(10)
+    assert unread.plan()["clicks"].reason is Reason.CONSUMED
+
+
+def test_one_that_was_read_before_holds_the_topics_that_it_read(query: Query) -> None:
+    query.breaks()
+    query.kafka.commit("billing", {TopicPartition("clicks", 0): 18})
+    rows = query.plan()
+    assert rows["clicks"].reason is Reason.CONSUMED
+    assert rows["orders"].reason is Reason.GROUP_UNREADABLE
+    assert query.kafka.partition("clicks").log_start == 18
+
+
+def test_one_that_is_not_there_holds_the_topics_that_name_it(unread: Query) -> None:
+    assert unread.plan()["clicks"].reason is Reason.CONSUMED
