@@ -186,6 +186,7 @@ class PlanRow:
         "first offset whose record is younger than the consumed retention; the end if all are "
         "older",
         audit="",
+        in_history=True,
     )
     cutoff: int | None = said(
         OFFSET,

@@ -22,8 +22,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, write_deltalake
-from deltalake.exceptions import DeltaError
+from deltalake import (
+    CommitProperties,
+    DeltaTable,
+    QueryBuilder,
+    Schema,
+    Transaction,
+    write_deltalake,
+)
+from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
 from retentiond.clock import now_ms
@@ -72,18 +79,25 @@ class HistoryTable:
     """The table at a place, as of the last `refresh`. All methods raise `HistoryUnavailable`."""
 
     def __init__(self, table: DeltaTable, place: str) -> None:
-        if {field.name for field in table.schema().fields} != set(SCHEMA.names):
+        self._table = table
+        known = {field.name for field in table.schema().fields}
+        if known - set(SCHEMA.names) or not all(field.nullable for field in self._missing):
             raise HistoryUnavailable(
                 f"the history in {place} was begun by a version of retentiond with other columns; "
                 "run that version, or move the history away to begin a new one",
                 kind="another schema",
             )
-        self._table = table
         self._checked_whole = False
         self.place = place
         self.damaged: dict[str, str] = {}
         """Why files are left out, by their paths. A damaged file is known once a query has met
         it."""
+
+    @property
+    def _missing(self) -> list[pa.Field]:
+        """The columns that a table of an earlier version lacks: null in all of its rows."""
+        known = {field.name for field in self._table.schema().fields}
+        return [field for field in SCHEMA if field.name not in known]
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
@@ -94,6 +108,7 @@ class HistoryTable:
 
     @classmethod
     def open_or_create(cls, path: str | Path) -> Self:
+        """For a process that writes: a table of an earlier version gets the columns of this one."""
         place = location(path)
         with errors_explained(place):
             if not is_remote(place):
@@ -106,7 +121,12 @@ class HistoryTable:
                 configuration=TABLE_SETTINGS,
                 storage_options=store_options(place),
             )
-            return cls(table, place)
+            opened = cls(table, place)
+            if missing := opened._missing:
+                with suppress(CommitFailedError):  # another daemon adds them at the same time
+                    table.alter.add_columns(Schema.from_arrow(pa.schema(missing)).fields)
+                opened.refresh()
+            return opened
 
     def refresh(self) -> None:
         with errors_explained(self.place):
@@ -182,8 +202,10 @@ class HistoryTable:
             return self._retried(lambda: self._queried(sql))
 
     def _queried(self, sql: str) -> pa.Table:
-        if condition := self._without_damaged(" WHERE "):
-            sound = f"(SELECT * FROM history{condition}) AS history"
+        condition = self._without_damaged(" WHERE ")
+        missing = "".join(f', NULL AS "{field.name}"' for field in self._missing)
+        if condition or missing:
+            sound = f"(SELECT *{missing} FROM history{condition}) AS history"
             sql = sql.replace("FROM history", f"FROM {sound}")
         with panics_raised():
             return self._stream(sql).read_all()

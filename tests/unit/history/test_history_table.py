@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from deltalake import DeltaTable
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from retentiond.errors import HistoryUnavailable
 from retentiond.history import upkeep
@@ -246,14 +246,75 @@ def test_there_is_no_history_yet(tmp_path: Path) -> None:
     assert caught.value.kind == "missing"
 
 
-@pytest.mark.parametrize("columns", [SCHEMA.names[:-1], [*SCHEMA.names, "of_tomorrow"]])
+def of_columns(place: Path, names: Sequence[str]) -> DeltaTable:
+    """A table that another version of retentiond has begun."""
+    known = {each.name: each for each in SCHEMA}
+    schema = pa.schema([known.get(name, pa.field(name, pa.string())) for name in names])
+    return DeltaTable.create(str(place), schema, partition_by="day")
+
+
+ALL_BUT_CLUSTER = [name for name in SCHEMA.names if name != "cluster_id"]
+
+
+@pytest.mark.parametrize("columns", [ALL_BUT_CLUSTER, [*SCHEMA.names, "of_tomorrow"]])
 def test_a_history_of_another_schema_is_refused_in_one_sentence(
     tmp_path: Path, columns: list[str]
 ) -> None:
-    """Of fewer columns, and of more."""
-    known = {each.name: each for each in SCHEMA}
-    schema = pa.schema([known.get(name, pa.field(name, pa.string())) for name in columns])
-    DeltaTable.create(str(tmp_path), schema, partition_by="day")
+    """Without a column that every row fills, and with one that this version doesn't know."""
+    of_columns(tmp_path, columns)
     for opened in (HistoryTable.open, HistoryTable.open_or_create):
         with pytest.raises(HistoryUnavailable, match="was begun by a version of retentiond"):
             opened(tmp_path)
+
+
+BEFORE = [name for name in SCHEMA.names if name != "retention_offset"]
+
+
+@pytest.mark.long
+def test_a_history_of_the_version_before_is_read_and_continued(tmp_path: Path) -> None:
+    """One of its files has rows without the column for good, the others get it."""
+    cycles, world = Cycles(str(tmp_path / "now"), merge=upkeep.merge), World()
+    cycles.one(world)
+    table = of_columns(tmp_path / "before", BEFORE)
+    of_then = HistoryTable.open(tmp_path / "now").query("SELECT * FROM history").select(BEFORE)
+    write_deltalake(
+        table,
+        of_then,
+        commit_properties=CommitProperties(app_transactions=[Transaction(CLUSTER, 1)]),
+        mode="append",
+    )
+
+    sql = "SELECT entry, retention_offset FROM history WHERE kind = 'partition' ORDER BY entry"
+    read = HistoryTable.open(tmp_path / "before")
+    assert read.query(sql).to_pylist() == [{"entry": 1, "retention_offset": None}]
+
+    cycles = Cycles(str(tmp_path / "before"), merge=upkeep.merge)
+    cycles.one(world)
+    both = [{"entry": 1, "retention_offset": None}, {"entry": 2, "retention_offset": 7}]
+    for opened in (read, HistoryTable.open(tmp_path / "before")):
+        opened.refresh()
+        assert opened.query(sql).to_pylist() == both
+
+    cycles.one(world, ahead_ms=DAY_MS)  # puts the day's files together
+    assert cycles.told == []
+    table = HistoryTable.open(tmp_path / "before")
+    assert [file.rows for file in table.files()][:1] == [2 * of_then.num_rows]
+    assert table.query(sql).to_pylist() == [*both, {"entry": 3, "retention_offset": 7}]
+
+
+def test_two_daemons_that_continue_it_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only one of them can add the column."""
+    of_columns(tmp_path, BEFORE)
+    opened = HistoryTable.__init__
+
+    def beside_another(self: HistoryTable, table: DeltaTable, place: str) -> None:
+        opened(self, table, place)
+        monkeypatch.undo()
+        HistoryTable.open_or_create(tmp_path)
+
+    monkeypatch.setattr(HistoryTable, "__init__", beside_another)
+    HistoryTable.open_or_create(tmp_path)
+    names = [field.name for field in DeltaTable(str(tmp_path)).schema().fields]
+    assert sorted(names) == sorted(SCHEMA.names)
