@@ -52,6 +52,9 @@ ENTRIES = 12
 DAY_MS = 1440 * MINUTE_MS
 BEGIN_MS = int(BEGIN.timestamp() * 1000)
 
+MINUTES = [0, 0, 1, 2, 5]
+"""Of consumed retentions, tried and recorded."""
+
 REASONS = ["consumed", "too_young", "not_consumed", "empty"] * 4 + [
     "group_without_commit",
     "group_unreadable",
@@ -186,6 +189,8 @@ class Topic:
                 groups=len(counted),
                 min_committed_offset=None if self.seldom(10) else min(counted, default=None),
                 forced_retention_ms=random.choice([None, None, 3 * MINUTE_MS]),
+                consumed_retention_ms=random.choice(MINUTES) * MINUTE_MS,
+                retention_offset=random.choice([None, random.randint(0, high + 1)]),
             )
 
 
@@ -235,7 +240,7 @@ def policy(minutes: int, *excluded: str, **settings: Any) -> TopicPolicy:
 @st.composite
 def policies(draw: st.DrawFn, name: str) -> tuple[Tried, TopicPolicy | None]:
     """One to try, and the one of the record."""
-    minutes = draw(st.sampled_from([0, 0, 1, 2, 5]))
+    minutes = draw(st.sampled_from(MINUTES))
     assumed = draw(seldom(3))
     in_force = policy(minutes, ".*-x", assumes_visible_groups=assumed)
     if draw(st.booleans()):
@@ -340,9 +345,10 @@ def leaves_out(policy: TopicPolicy, group: str, is_external: bool) -> bool:
     return (group in own or not is_external) and policy.excludes(group)
 
 
-def batches(count: int) -> list[Batch]:
+def batches(count: int, *, by_age: bool = False) -> list[Batch]:
     """The same in each run, so that how much they show is no matter of luck. Each has its own seed:
-    where CI is set, Hypothesis draws the same in each run of a function."""
+    where CI is set, Hypothesis draws the same in each run of a function. ``by_age``: no row has its
+    retention offset, which here has nothing to do with when records were first seen."""
     made: list[Batch] = []
 
     @settings(
@@ -376,7 +382,7 @@ def batches(count: int) -> list[Batch]:
         entries = batch.cluster.entries
         batch.tried[name], batch.in_force[name] = tried
         for entry, rows in zip(entries, topic_rows(seed, name, entries), strict=True):
-            entry.rows += rows
+            entry.rows += [row | {"retention_offset": None} for row in rows] if by_age else rows
 
     every: list[Batch] = []
     for number in range(count):
@@ -498,7 +504,7 @@ def test_under_what_is_recommended_nobody_would_have_missed_anything(
 ) -> None:
     came_back = limited = 0
     with large_jobs.use() as session:
-        for number, batch in enumerate(batches(RECOMMENDED)):
+        for number, batch in enumerate(batches(RECOMMENDED, by_age=True)):
             past = past_of(batch, tmp_path / f"recommend-{number}")
             tried = {name: each for name, each in batch.tried.items() if each is not None}
             asked = [

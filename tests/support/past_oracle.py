@@ -314,7 +314,10 @@ class Log:
         bounds: Sequence[int | None] = [consumed, row["high_watermark"], row["last_stable_offset"]]
         if None in bounds or row["log_start_offset"] is None:
             return None
-        old = self._end_before(at, retention)
+        # What the daemon asked the brokers then answers the same question, if it was the same.
+        old = row.get("retention_offset")
+        if old is None or row.get("consumed_retention_ms") != retention:
+            old = self._end_before(at, retention)
         return None if old is None else min(old, *(each for each in bounds if each is not None))
 
     def _sees_groups(self, at: int, row: Row) -> bool:

@@ -181,9 +181,12 @@ def never_judged(observed_ms: int, retention_ms: int, which: str) -> str:
 
 
 def _too_short(topic: SimulatedTopic, least_ms: int) -> str:
+    judged = ""
+    if topic.judged_ms < topic.observed_ms:
+        judged = f": less the retention that is tried, {say_about(topic.judged_ms)}"
     return (
-        f"for {say_about(topic.observed_ms)} without gaps: less the retention that is tried, "
-        f"{say_about(topic.judged_ms)}, which is less than {say_duration(least_ms)}"
+        f"for {say_about(topic.observed_ms)} without gaps{judged}, which is less than "
+        f"{say_duration(least_ms)}"
     )
 
 

@@ -131,7 +131,7 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
         raise UsageError("give either --policy or --set: a file of --policy has every setting")
     from retentiond.history.ask.question import tried_policy
     from retentiond.history.ask.replay import Replay
-    from retentiond.history.ask.simulate import not_judged, observed_ms
+    from retentiond.history.ask.simulate import not_judged, seen_stretches
     from retentiond.history.ask.simulate import simulate as simulated
 
     loaded = load(path)
@@ -151,7 +151,7 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
         return simulated(Replay(past, session, asked_about), least_ms)
 
     simulation = answered(loaded, asked, question, tried.longest_ms, cluster)
-    recorded = observed_ms(simulation.past)
+    recorded = seen_stretches(simulation.past)
     entries = [
         entry
         for entry in not_judged(tried, recorded, topic or ())

@@ -51,6 +51,7 @@ JUDGED_COLUMNS = (
     "recorded_start AS log_start_offset",
     "high_watermark",
     "size_bytes",
+    "recorded_retention_offset",
     f"IF(NOT holds AND reason = '{Reason.CONSUMED.value}', cutoff, NULL) AS bound",
     "IF(is_told, coalesce(lowest_commit, -1L), NULL) AS lowest",
 )
@@ -60,10 +61,10 @@ def judged_by_record(recorded: DataFrame) -> DataFrame:
     """The judgement if the same groups count as then. ``recorded`` is the result of
     `retentiond.history.ask.replay.Replay.recorded`; same grain.
 
-    Columns: log, order: long; weight?, retention?: as in ``recorded``; log_start_offset?,
-    high_watermark?, size_bytes?: long, as recorded; bound?: long, the cutoff under a retention of
-    0, null if the rule holds or nothing is known; lowest?: long, the smallest commit that a reader
-    may have had, null if the record doesn't tell.
+    Columns: log, order: long; weight?, retention?, recorded_retention_offset?: as in ``recorded``;
+    log_start_offset?, high_watermark?, size_bytes?: long, as recorded; bound?: long, the cutoff
+    under a retention of 0, null if the rule holds or nothing is known; lowest?: long, the smallest
+    commit that a reader may have had, null if the record doesn't tell.
     """
     return judged(
         recorded,
@@ -112,6 +113,7 @@ def judged(
         "last_stable_offset",
         "high_watermark AS retention_offset",
         "size_bytes",
+        "recorded_retention_offset",
         "forced_retention_ms",
         "false AS failed",
         "false AS internal",

@@ -25,7 +25,7 @@ from retentiond.history.ask.missed import MAY_HAVE_MISSED, Doubt, asked_by, doub
 from retentiond.history.ask.past import EntrySelection, Past
 from retentiond.history.ask.question import TopicQuestion
 from retentiond.history.ask.replay import Replay
-from retentiond.history.ask.simulate import SimulatedTopic, simulate
+from retentiond.history.ask.simulate import SimulatedTopic, judged_ms, simulate
 from retentiond.history.schema import RowKind
 from retentiond.history.table import quoted
 from retentiond.model import Reason
@@ -82,8 +82,8 @@ class Recommendation:
 
     @property
     def judged_ms(self) -> int:
-        """As of `SimulatedTopic`: no record of the first R of a past is older than R."""
-        return max(0, self.observed_ms - self.retention_ms)
+        """As of `SimulatedTopic`."""
+        return judged_ms(self.observed_ms, self.retention_ms, self.simulated.recorded_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +111,14 @@ def recommend(
         .groupBy("topic", "order")
         .agg(
             F.expr("max(weight) AS weight"),
-            F.expr("bool_or(bound IS NOT NULL) AS is_judged"),
+            F.expr("bool_or(bound IS NOT NULL) AS is_unheld"),
             F.expr(f"bool_or({MAY_HAVE_MISSED}) AS is_doubtful"),
         )
         .groupBy("topic")
         .agg(
             F.expr("min(order) AS first"),
             F.expr("max(order) AS last"),
-            F.expr("sum(IF(is_judged, weight, 0L)) AS judged_ms"),
+            F.expr("sum(IF(is_unheld, weight, 0L)) AS unheld_ms"),
             F.expr("min(IF(is_doubtful, order, NULL)) AS since"),
             F.expr("max(IF(is_doubtful, order, NULL)) AS until"),
         )
@@ -138,8 +138,8 @@ def recommend(
             at_least += [worst.needed_ms + 1, observed_ms if worst.ms is None else worst.ms]
         retention_ms = math.ceil(max(at_least) * safety)
         # While the topic was held nobody would have missed anything, whoever came back.
-        judged_ms = min(observed_ms, row["judged_ms"])
-        is_short = judged_ms < max(ENOUGH_MS, ENOUGH_TIMES * retention_ms)
+        unheld_ms = min(observed_ms, row["unheld_ms"])
+        is_short = unheld_ms < max(ENOUGH_MS, ENOUGH_TIMES * retention_ms)
         if is_short:
             retention_ms = max(retention_ms, observed_ms)
         limit_ms = forced_ms.get(topic)
@@ -149,7 +149,7 @@ def recommend(
             limit_ms = None
         need = needs.get(topic, NOBODY_CAME_BACK)
         recommended.append(
-            (topic, retention_ms, max(at_least), need, judged_ms, is_short, limit_ms)
+            (topic, retention_ms, max(at_least), need, unheld_ms, is_short, limit_ms)
         )
     retentions = {topic: retention_ms for topic, retention_ms, *_ in recommended}
     simulated = simulate(again(with_retentions(replay.questions, retentions)))

@@ -3,8 +3,10 @@
     cutoff  = min(min committed offset, retention offset, end)       as at the time, or held
     start   = the largest of the log start as Kafka itself has moved it, and all earlier cutoffs
 
-The retention offset of a moment is the high watermark of the latest entry that certainly lies the
-retention or more before: the records below it existed then, so they are that old.
+The retention offset of a moment is the one that is recorded, if it is that of the tried retention:
+the daemon asked for it then, by the records' own timestamps and the clocks of then. If not, it is
+the high watermark of the latest entry that certainly lies the retention or more before: the records
+below it existed then, so they are that old.
 
 A *log* is a partition of a topic with one topic id. The upper bits of its number are the topic's
 number, see `TOPIC_BITS`.
@@ -154,9 +156,14 @@ class Replay:
         Columns: the grain; topic: long, its number; partition: int; moment: int, its number;
         weight?: long, null outside the period; complete: boolean; `REPLAYED_COLUMNS`, which are
         null outside the period, except the high watermark and the reason; retention?: int, the
-        position of the topic's retention in ``retentions``; `POLICY_COLUMNS` of the topic.
+        position of the topic's retention in ``retentions``; `POLICY_COLUMNS` of the topic;
+        recorded_retention_offset?: long, only if it is that of the topic's retention.
         """
-        rows = self.rows(RowKind.PARTITION, ["topic", "topic_id", "partition", *REPLAYED_COLUMNS])
+        columns = ["topic", "topic_id", "partition", *REPLAYED_COLUMNS]
+        columns += ["retention_offset", "consumed_retention_ms"]
+        rows = self.rows(RowKind.PARTITION, columns).withColumnRenamed(
+            "consumed_retention_ms", "recorded_retention_ms"
+        )
         if len(asked) < len(self.questions):
             rows = rows.where(F.col("topic").isin([question.topic for question in asked]))
         with_policies = self.logs.join(_policies(asked, retentions), "topic", join_type="inner")
@@ -178,6 +185,8 @@ class Replay:
                 else f"IF(weight IS NULL, NULL, {name}) AS {name}"
                 for name in REPLAYED_COLUMNS
             ),
+            "IF(weight IS NOT NULL AND recorded_retention_ms = consumed_retention_ms,"
+            " retention_offset, NULL) AS recorded_retention_offset",
             "retention",
             *POLICY_COLUMNS,
         )
@@ -305,7 +314,8 @@ def with_start(judged: DataFrame, distances: Sequence[int]) -> DataFrame:
     )
     which = " ".join(f"WHEN {at} THEN aged_{at}" for at in range(len(distances)))
     aged_offset = f"CASE retention {which} END" if which else "CAST(NULL AS BIGINT)"
-    cut = known.selectExpr("*", f"{aged_offset} AS retention_offset").selectExpr(
+    retention_offset = f"coalesce(recorded_retention_offset, {aged_offset}) AS retention_offset"
+    cut = known.selectExpr("*", retention_offset).selectExpr(
         "*",
         f"{least_of_all('bound', 'retention_offset')} AS cutoff",
         "IF(log_start_offset > coalesce(ours, -1L) AND NOT log_start_offset <=> perhaps_ours,"

@@ -10,11 +10,10 @@ It also says which entries of a policy the past can't judge.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -61,7 +60,9 @@ FIGURES = ("mean_bytes", "peak_bytes", "simulated_mean_bytes", "simulated_peak_b
 class SimulatedTopic:
     """The simulation of a topic. Bytes are None if they were never known. ``retention_ms``: the
     tried retention; None if the policy deletes nothing from the topic. ``observed_ms``: see the
-    function of that name. ``whole_life``: see `seen_from_birth`."""
+    function of that name. ``recorded_ms``: for how much of the first R of it, R being the tried
+    retention, the record has the retention offsets of that very retention. ``whole_life``: see
+    `seen_from_birth`."""
 
     topic: str
     retention_ms: int | None
@@ -72,15 +73,24 @@ class SimulatedTopic:
     simulated_records_deleted: int
     missed: tuple[Missed, ...]
     observed_ms: int = 0
+    recorded_ms: int = 0
     whole_life: bool = False
 
     @property
     def judged_ms(self) -> int:
-        """Of how much time the past can tell: the first records that can be old enough are those of
-        its beginning, so the first R of a past says nothing about a retention of R. Of a topic that
-        was seen from its birth on the past tells all."""
+        """Of how much time the past can tell. Of a topic that was seen from its birth on it tells
+        all."""
         unknown_ms = 0 if self.whole_life else self.retention_ms or 0
-        return max(0, self.observed_ms - unknown_ms)
+        return judged_ms(self.observed_ms, unknown_ms, self.recorded_ms)
+
+
+def judged_ms(observed_ms: int, retention_ms: int, recorded_ms: int) -> int:
+    """Of how much of the time the past can tell. ``recorded_ms``: see `SimulatedTopic`.
+
+    The first records that can be old enough are those of its beginning, so the first R of a past
+    says nothing about a retention of R, but where the daemon itself asked for that retention.
+    """
+    return min(observed_ms, max(0, observed_ms - retention_ms) + recorded_ms)
 
 
 NOTHING = SimulatedTopic("total", None, None, None, None, None, 0, ())
@@ -109,12 +119,14 @@ def simulate(replay: Replay, least_ms: int = 0) -> Simulation:
         losses = missed(replay, doubts_of(of_topics), by_doubt.where("log IS NOT NULL"))
     finally:
         by_doubt.unpersist()
-    observed = observed_ms(replay.past)
+    stretches = seen_stretches(replay.past)
+    observed = observed_ms(stretches)
     young = seen_from_birth(replay, observed, least_ms)
     topics = [
         replace(
             _topic(question.topic, question.retention_ms, row, losses.get(question.topic, ())),
             observed_ms=observed.get(question.topic, 0),
+            recorded_ms=recorded_ms(stretches.get(question.topic, ()), question.retention_ms),
             whole_life=question.topic in young,
         )
         for row in sorted(of_topics, key=lambda row: row["topic"])
@@ -212,10 +224,19 @@ def _topic(
     )
 
 
-def observed_ms(past: Past) -> Mapping[str, int]:
-    """By topic, for how long it was observed within the period: between two entries in a row that
-    both have it, if both are complete and no gap lies between them. What was not observed counts as
-    kept, so "nobody would have missed anything" is worth as much as was observed."""
+class Stretch(NamedTuple):
+    """Entries in a row that have a topic. ``retention_ms``: the consumed retention whose retention
+    offset all of its rows have; None if there is none. ``observed_ms``: from the first entry to the
+    last one, ``until_next_ms``: from there to the topic's next entry, without gaps."""
+
+    retention_ms: int | None
+    observed_ms: int
+    until_next_ms: int
+
+
+def seen_stretches(past: Past) -> Mapping[str, Sequence[Stretch]]:
+    """By topic, when it was observed within the period: between two entries in a row that both have
+    it, if both are complete and no gap lies between them."""
     timeline = past.timeline
     moments = timeline.moments[timeline.period[0].number : timeline.period[-1].number + 1]
     steps = (_observed_step(timeline, *pair) for pair in pairwise(moments))
@@ -226,19 +247,49 @@ def observed_ms(past: Past) -> Mapping[str, int]:
     # Entries in a row have the same difference of their number and their rank.
     runs = past.query(
         f"""
-        SELECT topic, min(entry) AS first_entry, max(entry) AS last_entry FROM (
-            SELECT topic, entry,
-                   entry - row_number() OVER (PARTITION BY topic ORDER BY entry) AS run
-            FROM (SELECT DISTINCT topic, entry FROM history
+        SELECT topic, retention_ms, min(entry) AS first_entry, max(entry) AS last_entry FROM (
+            SELECT topic, entry, retention_ms, entry - row_number() OVER
+                       (PARTITION BY topic, retention_ms ORDER BY entry) AS run
+            FROM (SELECT topic, entry,
+                         CASE WHEN min(consumed_retention_ms) = max(consumed_retention_ms)
+                              AND count(*) = count(retention_offset)
+                              THEN max(consumed_retention_ms) END AS retention_ms
+                  FROM history
                   WHERE kind = {quoted(RowKind.PARTITION.value)} AND {{within}}
-                  AND entry BETWEEN {entries[0]} AND {entries[-1]})
-        ) GROUP BY topic, run
+                  AND entry BETWEEN {entries[0]} AND {entries[-1]} GROUP BY topic, entry)
+        ) GROUP BY topic, retention_ms, run ORDER BY topic, first_entry
         """
-    )
-    by_topic: Counter[str] = Counter()
-    for run in runs.to_pylist():
-        by_topic[run["topic"]] += until_entry[run["last_entry"]] - until_entry[run["first_entry"]]
-    return by_topic
+    ).to_pylist()
+    stretches: dict[str, list[Stretch]] = {}
+    for run, following in pairwise([*runs, {"topic": None}]):
+        first, last = until_entry[run["first_entry"]], until_entry[run["last_entry"]]
+        is_next = following["topic"] == run["topic"] and (
+            following["first_entry"] == run["last_entry"] + 1
+        )
+        until_next = until_entry[following["first_entry"]] - last if is_next else 0
+        stretches.setdefault(run["topic"], []).append(
+            Stretch(run["retention_ms"], last - first, until_next)
+        )
+    return stretches
+
+
+def observed_ms(stretches: Mapping[str, Sequence[Stretch]]) -> Mapping[str, int]:
+    """By topic, for how long it was observed. What was not observed counts as kept, so "nobody
+    would have missed anything" is worth as much as was observed."""
+    return {
+        topic: sum(part.observed_ms + part.until_next_ms for part in of_topic)
+        for topic, of_topic in stretches.items()
+    }
+
+
+def recorded_ms(stretches: Iterable[Stretch], retention_ms: int | None) -> int:
+    """`SimulatedTopic.recorded_ms` of a topic."""
+    observed = recorded = 0
+    for stretch in stretches:
+        if retention_ms is not None and stretch.retention_ms == retention_ms:
+            recorded += min(stretch.observed_ms, max(0, retention_ms - observed))
+        observed += stretch.observed_ms + stretch.until_next_ms
+    return recorded
 
 
 def _observed_step(timeline: Timeline, sooner: Moment, later: Moment) -> int:
