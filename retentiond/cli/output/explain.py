@@ -12,6 +12,7 @@ from retentiond.cli.output.beside_daemon import seen_document
 from retentiond.cli.output.plan import STYLES, say_problems
 from retentiond.cli.output.printing import FIGURE, NAME, TEXT, WORD, Column, Printer, print_json
 from retentiond.config import Config
+from retentiond.decide.kept_records import KEPT_BY_AGE, KeptRecords
 from retentiond.formatting import (
     say_about,
     say_amount,
@@ -39,7 +40,6 @@ from retentiond.tell.explanation import (
 )
 from retentiond.tell.figures.answers import SimilarPartitions, TopicAnswer, caveats, say_trials
 from retentiond.tell.figures.group_answers import GroupAnswer
-from retentiond.tell.figures.kept_records import KEPT_BY_AGE, KeptRecords
 from retentiond.tell.reasons import UNSEEN_READERS_NOTE, short
 from retentiond.tell.report import CycleReport, evidence_document, outcome_document
 

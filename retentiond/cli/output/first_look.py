@@ -15,6 +15,7 @@ from retentiond.cli.output.printing import (
     columns_of,
     print_json,
 )
+from retentiond.decide.kept_records import KEPT_BY_AGE, KeptBecause
 from retentiond.fields import FIRST_LOOK, FIRST_LOOK_OF_RECORDS
 from retentiond.formatting import (
     printable,
@@ -28,7 +29,6 @@ from retentiond.formatting import (
 )
 from retentiond.model import Verdict
 from retentiond.tell.figures.answers import TopicAnswer
-from retentiond.tell.figures.kept_records import KEPT_BY_AGE, KeptBecause
 from retentiond.tell.figures.pressure import suggest_pressure
 from retentiond.tell.first_look import FirstLook, first_look_document
 from retentiond.tell.reasons import UNSEEN_READERS_NOTE, short

@@ -146,7 +146,7 @@ def sections(report: Report) -> list[tuple[str, Sequence[Column[Any]], Sequence[
     )
     every: list[tuple[str, Sequence[Column[Any]], Sequence[Any]]] = [
         ("Saved, on average", (TOPIC, *([OWNER] if has_owner else []), *SAVINGS), report.topics),
-        ("Yet to be read now, of any age", keepers, report.keepers),
+        ("What groups keep now", keepers, report.keepers),
         ("Groups that no longer commit", stopped, report.stopped),
         ("Log directories", LOG_DIRS, report.log_dirs),
     ]

@@ -129,9 +129,10 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
     path = set_up(context, config, debug)
     if policy is not None and changes:
         raise UsageError("give either --policy or --set: a file of --policy has every setting")
+    from retentiond.history.ask.observed import seen_stretches
     from retentiond.history.ask.question import tried_policy
     from retentiond.history.ask.replay import Replay
-    from retentiond.history.ask.simulate import not_judged, seen_stretches
+    from retentiond.history.ask.simulate import not_judged
     from retentiond.history.ask.simulate import simulate as simulated
 
     loaded = load(path)

@@ -22,10 +22,11 @@ from pyspark.sql import functions as F
 from retentiond.config import TopicPolicy
 from retentiond.formatting import DAY_MS
 from retentiond.history.ask.missed import MAY_HAVE_MISSED, Doubt, asked_by, doubts_of, readers_below
+from retentiond.history.ask.observed import judged_ms
 from retentiond.history.ask.past import EntrySelection, Past
 from retentiond.history.ask.question import TopicQuestion
 from retentiond.history.ask.replay import Replay
-from retentiond.history.ask.simulate import SimulatedTopic, judged_ms, simulate
+from retentiond.history.ask.simulate import SimulatedTopic, simulate
 from retentiond.history.schema import RowKind
 from retentiond.history.table import quoted
 from retentiond.model import Reason

@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from retentiond.decide.kept_records import KeptRecords, kept_of
+from retentiond.fields import total
 from retentiond.formatting import DAY_MS
 from retentiond.history.ask.past import EntrySelection, Past, Timeline
 from retentiond.history.ask.question import TopicQuestion
@@ -36,7 +39,7 @@ from retentiond.history.ask.simulate import (
     over_time,
 )
 from retentiond.history.schema import RowKind
-from retentiond.model import Outcome, Reason
+from retentiond.model import VERDICT_OF, Outcome, PlanRow, Reason, Verdict
 
 
 def without_retentiond(question: TopicQuestion) -> TopicQuestion:
@@ -151,10 +154,23 @@ def deleted_by_day(deleted: pa.Table, since_ms: int, until_ms: int) -> list[Poin
     return [Point(day + DAY_MS // 2, days[day]) for day in every]
 
 
+RECORDED_FIELDS = (
+    "topic",
+    "partition",
+    "owner",
+    "groups",
+    "binding_group",
+    "log_start_offset",
+    "high_watermark",
+    "min_committed_offset",
+    "retention_offset",
+    "cutoff",
+)
+
+
 def _newest(replay: Replay) -> DataFrame:
     """The partitions at the newest entry. Grain: topic, partition."""
-    columns = ["topic", "partition", "owner", "reason", "groups", "binding_group"]
-    columns += ["min_committed_offset", "log_start_offset", "high_watermark", "size_bytes"]
+    columns = [*RECORDED_FIELDS, "reason", "last_stable_offset", "size_bytes"]
     return replay.rows(RowKind.PARTITION, columns).where(
         (F.col("entry") == replay.past.timeline.period[-1].entry.entry)
         & F.col("topic").isin([question.topic for question in replay.questions])
@@ -222,33 +238,41 @@ def _keepers(newest: pa.Table, moved: pa.Table) -> tuple[KeepingGroup, ...]:
         if row["moved_ms"] is not None:
             key = row["group"], row["topic"]
             since[key] = max(row["moved_ms"], since.get(key, 0))
-    kept: dict[tuple[str, str], list[tuple[int, float | None]]] = {}
+    kept: dict[tuple[str, str], list[KeptRecords]] = {}
     for row in newest.to_pylist():
-        low, high, committed = (
-            row[name] for name in ("log_start_offset", "high_watermark", "min_committed_offset")
-        )
-        if row["binding_group"] is None or low is None or high is None:
+        if row["reason"] not in [*Reason]:  # one that only a later version gives
             continue
-        if row["reason"] == Reason.EVIDENCE_CHANGED.value:
-            continue  # the guard names the group that objects, not the one with the smallest commit
-        records = high - max(low, low if committed is None else committed)
-        if records > 0:
-            size = row["size_bytes"]
-            share = None if size is None else size * records / (high - low)
-            kept.setdefault((row["binding_group"], row["topic"]), []).append((records, share))
+        for part in kept_of(_plan_row(row), row["size_bytes"]):
+            if part.binding_group is not None:
+                kept.setdefault((part.binding_group, row["topic"]), []).append(part)
     keepers = [
         KeepingGroup(
             group,
             topic,
-            sum(records for records, _ in partitions),
-            None
-            if any(share is None for _, share in partitions)
-            else round(sum(share or 0 for _, share in partitions)),
+            sum(part.records for part in parts),
+            total(part.size_bytes for part in parts),
             since.get((group, topic)),
         )
-        for (group, topic), partitions in kept.items()
+        for (group, topic), parts in kept.items()
     ]
     return tuple(sorted(keepers, key=lambda row: (-(row.bytes or 0), -row.records, row.group)))
+
+
+def _plan_row(row: Mapping[str, Any]) -> PlanRow:
+    """The plan's row, as far as the history has it. ``row``: see `_newest`."""
+    reason = Reason(row["reason"])
+    bounds = ("min_committed_offset", "retention_offset", "last_stable_offset", "high_watermark")
+    known = [row[name] for name in bounds if row[name] is not None]
+    is_deletion = VERDICT_OF[reason] is Verdict.DELETE
+    return PlanRow(
+        **{name: row[name] for name in RECORDED_FIELDS},
+        topic_id=None,
+        binding_committed_offset=None,
+        verdict=VERDICT_OF[reason],
+        reason=reason,
+        records=0,
+        is_limited=is_deletion and row["cutoff"] is not None and row["cutoff"] < min(known),
+    )
 
 
 def _unread(newest: pa.Table) -> tuple[str, ...]:

@@ -45,8 +45,8 @@ class TopicSaving(NamedTuple):
 
 
 class KeepingGroup(NamedTuple):
-    """The records that a group has yet to read on the partitions that it binds, at the newest
-    entry. ``since_ms``: when a commit of it last moved; None if none has in this time."""
+    """What a group keeps of a topic at the newest entry (`retentiond.decide.kept_records`).
+    ``since_ms``: when a commit of it last moved; None if none has in this time."""
 
     group: str
     topic: str

@@ -17,6 +17,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from retentiond.decide.kept_records import (
+    KeptRecords,
+    kept_of,
+    most_records_first,
+    summed_by_keeper,
+)
 from retentiond.disks.broker_disks import DiskReport
 from retentiond.disks.stuck import Stuck
 from retentiond.fields import (
@@ -41,12 +47,6 @@ from retentiond.fields import (
 )
 from retentiond.formatting import say_many, say_names
 from retentiond.model import DeletionOutcome, Outcome, PlanRow, TopicPartition, Verdict
-from retentiond.tell.figures.kept_records import (
-    KeptRecords,
-    kept_records,
-    most_records_first,
-    summed_by_keeper,
-)
 from retentiond.tell.reasons import MOST_TOPICS, say_compacted, say_groups_only, short
 from retentiond.tell.unseen_readers import KnownSystem, system_of
 
@@ -101,17 +101,7 @@ class PartitionAnswer:
 
     @property
     def kept(self) -> tuple[KeptRecords, ...]:
-        size_bytes, log_records = self.size_bytes, self.log_records
-        if not log_records:
-            return ()
-        return tuple(
-            KeptRecords(
-                *keeper,
-                records,
-                None if size_bytes is None else size_bytes * records // log_records,
-            )
-            for keeper, records in kept_records(self.row).items()
-        )
+        return kept_of(self.row, self.size_bytes)
 
     @property
     def stuck(self) -> tuple[Stuck, ...]:

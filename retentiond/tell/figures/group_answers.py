@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from retentiond.decide.kept_records import KeptRecords
 from retentiond.fields import (
     API,
     BYTES,
@@ -31,7 +32,6 @@ from retentiond.fields import (
 from retentiond.memory.readers import GroupOnTopic
 from retentiond.model import GroupKind
 from retentiond.tell.figures.answers import TopicAnswer
-from retentiond.tell.figures.kept_records import KeptRecords
 
 TOPIC = (API, EXPLAINED)
 READING = (EXPLAINED, PARTITION)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from retentiond.decide.kept_records import cause
 from retentiond.formatting import parse_time
 from retentiond.memory.readers import RememberedReader
 from retentiond.model import PlanRow, Verdict
 from retentiond.tell.figures.answers import PartitionAnswer, SimilarPartitions, TopicAnswer
 from retentiond.tell.figures.group_answers import GroupAnswer
 from retentiond.tell.figures.group_rows import groups_on
-from retentiond.tell.figures.kept_records import cause
 from retentiond.tell.page.overview import Paged, paged
 from retentiond.tell.page.render import BarSegment, address, bar, mark, records_by_kind
 from retentiond.tell.report import CycleReport

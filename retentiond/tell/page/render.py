@@ -17,6 +17,12 @@ from markupsafe import Markup, escape
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
+from retentiond.decide.kept_records import (
+    KEPT_BY_AGE,
+    KEPT_UNTIL_WORTHWHILE,
+    KeptBecause,
+    cause,
+)
 from retentiond.formatting import (
     label,
     printable,
@@ -33,12 +39,6 @@ from retentiond.formatting import (
 )
 from retentiond.model import PlanRow, Reason, Verdict
 from retentiond.tell.figures.answers import PartitionAnswer, TopicAnswer, caveats, say_trials
-from retentiond.tell.figures.kept_records import (
-    KEPT_BY_AGE,
-    KEPT_UNTIL_WORTHWHILE,
-    KeptBecause,
-    cause,
-)
 from retentiond.tell.reasons import UNSEEN_READERS_NOTE, remedy, short
 
 HERE = Path(__file__).parent

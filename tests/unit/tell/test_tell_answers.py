@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from retentiond.decide.kept_records import KEPT_BY_AGE, KeptBecause, KeptRecords
 from retentiond.disks.broker_disks import DiskReport
 from retentiond.model import PlanRow, Reason, TopicPartition
 from retentiond.tell.figures.answers import ClusterAnswer, TopicAnswer
-from retentiond.tell.figures.kept_records import KEPT_BY_AGE, KeptBecause, KeptRecords
 from tests.support.builders.first_looks import on_disk, rest
 from tests.support.builders.reports import report, row
 

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retentiond.config import Limits
-from retentiond.decide.limits import within_limits
-from retentiond.model import VERDICT_OF, PlanRow, Reason, Verdict
-from retentiond.tell.figures.kept_records import (
+from retentiond.decide.kept_records import (
     KEPT_BY_AGE,
     KEPT_BY_LIMIT,
     KeptBecause,
     kept_records,
 )
+from retentiond.decide.limits import within_limits
+from retentiond.model import VERDICT_OF, PlanRow, Reason, Verdict
 from tests.support.builders.first_looks import rest
 from tests.support.builders.reports import row, unreadable
 

@@ -8,15 +8,10 @@ from typing import Any
 import pytest
 from deltalake import write_deltalake
 
+from retentiond.history.ask.observed import observed_ms, recorded_ms, seen_stretches
 from retentiond.history.ask.past import history_at, open_past
 from retentiond.history.ask.question import TriedPolicy
-from retentiond.history.ask.simulate import (
-    SimulatedTopic,
-    not_judged,
-    observed_ms,
-    recorded_ms,
-    seen_stretches,
-)
+from retentiond.history.ask.simulate import SimulatedTopic, not_judged
 from tests.support.builders.past_clusters import (
     BEGIN,
     HOUR_MS,

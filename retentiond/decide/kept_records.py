@@ -62,6 +62,16 @@ class KeptRecords:
         return KeptBecause(self.reason, self.binding_group)
 
 
+def kept_of(row: PlanRow, size_bytes: int | None) -> tuple[KeptRecords, ...]:
+    """What stays of a partition, by cause. ``size_bytes``: of all its replicas, None if it is not
+    known; a cause has its share of these."""
+    there = (row.high_watermark or 0) - (row.log_start_offset or 0)
+    return tuple(
+        KeptRecords(*keeper, records, None if size_bytes is None else size_bytes * records // there)
+        for keeper, records in kept_records(row).items()
+    )
+
+
 def cause(row: PlanRow) -> KeptBecause:
     """The row's reason, and its binding group if the group is the cause."""
     return KeptBecause(row.reason, row.binding_group if row.reason in CAUSED_BY_A_GROUP else None)
