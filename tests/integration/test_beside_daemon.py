@@ -10,9 +10,12 @@ from unittest import mock
 
 import pytest
 
+from retentiond.formatting import say_bytes
 from tests.contract.real import RealDriver
-from tests.support.brokers.command import Done, Process, configure
+from tests.support.brokers.command import Done, Process, configure, consumed
+from tests.support.builders.histories import entries_in
 from tests.support.command_here import run_here
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.broker
 
@@ -57,3 +60,41 @@ def test_the_daemon_answers_within_a_second_and_without_spark(
         daemon.kill()
         after = explained()
     assert (after.plan["answered_by"], after.plan["cutoff"], after.err) == ("reading", 9, "")
+
+
+def test_what_a_group_keeps_is_one_figure_wherever_it_is_said(
+    driver: RealDriver, tmp_path: Path, topic_name: str
+) -> None:
+    """Ten records of an hour ago and ten of now on each of two partitions, under a retention of
+    half an hour. The group has read four, so it keeps six of each."""
+    group = f"readers-of-{topic_name}"
+    driver.create_topic(topic_name, 2)
+    for partition in range(2):
+        for age_ms in (3_600_000, 0):
+            driver.produce(topic_name, [driver.now_ms - age_ms] * 10, partition)
+    driver.commit(group, {(topic_name, partition): 4 for partition in range(2)})
+    entry = consumed(topic_name, **{"retention.commitoffset.ms": 1_800_000})
+    configure(tmp_path, driver.broker.bootstrap_servers, entry, schedule=HOURLY)
+
+    with Process("run", cwd=tmp_path) as daemon:
+        daemon.await_events("retentiond.cycle")
+        place = tmp_path / "state" / "history"
+        eventually(lambda: place.exists() and list(entries_in(place)))
+        answer = daemon.get(f"/api/groups/{group}").json()
+        page = daemon.get(f"/groups/{group}").text
+        explained = run_here("explain", topic_name, "--output", "json", cwd=tmp_path).plan
+        table = run_here("explain", topic_name, cwd=tmp_path).out
+        reported = run_here("report", "--output", "json", cwd=tmp_path).plan
+        report = run_here("report", cwd=tmp_path).out
+
+    kept_bytes = answer["kept_bytes"]
+    assert (answer["kept_records"], kept_bytes > 0) == (12, True)
+    (on_topic,) = explained["groups"]
+    assert (on_topic["kept_records"], on_topic["kept_bytes"]) == (12, kept_bytes)
+    (keeper,) = (row for row in reported["keepers"] if row["group"] == group)
+    assert (keeper["records"], keeper["bytes"]) == (12, kept_bytes)
+    said = say_bytes(kept_bytes)
+    assert said in page
+    assert any(group in line and f" {said} " in line for line in table.splitlines())
+    assert "What groups keep now" in report
+    assert any(group in line and f" {said} " in line for line in report.splitlines())

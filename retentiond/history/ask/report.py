@@ -83,7 +83,7 @@ def report(replay: Replay) -> Report:
         past,
         tuple(savings),
         _saving("total", of_all, deleted, past.timeline),
-        _keepers(newest, moved),
+        keeping_groups(newest, moved),
         _unread(newest),
         _stopped(newest, moved, past.timeline),
         tuple(log_dir for log_dir, _ in log_dirs),
@@ -232,7 +232,8 @@ def _moves(
     )
 
 
-def _keepers(newest: pa.Table, moved: pa.Table) -> tuple[KeepingGroup, ...]:
+def keeping_groups(newest: pa.Table, moved: pa.Table) -> tuple[KeepingGroup, ...]:
+    """``newest``: see `_newest`; ``moved``: see `_last_moves`."""
     since: dict[tuple[str, str], int] = {}
     for row in moved.to_pylist():
         if row["moved_ms"] is not None:

@@ -51,7 +51,7 @@ def reported(
 
 def three_days() -> list[PastEntry]:
     """An entry an hour. "billing" has never moved on orders and keeps most of it; "web" follows
-    orders, and stands on clicks since the 60th hour; nobody reads idle. On flux "late" is who the
+    orders, and stands on clicks since the 60th hour, where ten records are too young to go; nobody reads idle. On flux "late" is who the
     guard objected to, and not whose commit is the smallest. Of 10 GiB of short 5 are freed after an
     hour. /data fills by a GiB an hour, /quiet does not, and /late is new."""
     entries = []
@@ -62,6 +62,8 @@ def three_days() -> list[PastEntry]:
                 *("orders", 0),
                 high_watermark=end,
                 min_committed_offset=500,
+                retention_offset=end,
+                reason="not_consumed",
                 binding_group="billing",
                 groups=2,
                 owner="payments" if hour else "billing",
@@ -71,6 +73,8 @@ def three_days() -> list[PastEntry]:
                 high_watermark=1_000,
                 log_start_offset=50,
                 min_committed_offset=100 if hour >= 60 else 80,
+                retention_offset=990,
+                reason="not_consumed",
                 binding_group="web",
             ),
             partition_row(

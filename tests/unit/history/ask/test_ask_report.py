@@ -1,12 +1,19 @@
-"""When a disk is full if it goes on as it did."""
+"""Who keeps what, as the page says it, and when a disk is full if it goes on as it did."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 import pytest
 
-from retentiond.history.ask.report import deleted_by_day
+from retentiond.config import Limits
+from retentiond.decide.limits import within_limits
+from retentiond.disks.broker_disks import DiskReport
+from retentiond.history.ask.report import deleted_by_day, keeping_groups
 from retentiond.history.ask.report_figures import full_ms, trend
+from retentiond.history.schema import PLAN_FIELDS
+from retentiond.model import PlanRow, Reason
+from retentiond.tell.figures.answers import PartitionAnswer
+from tests.support.builders.first_looks import rest
 
 HOUR_MS = 3_600_000
 NOW_MS = 1_000 * HOUR_MS
@@ -20,6 +27,42 @@ def test_the_records_of_a_day_stand_at_its_noon_and_no_day_is_left_out() -> None
     noon_ms = begin_ms + day_ms // 2
     assert points == [(noon_ms + day * day_ms, n) for day, n in enumerate((5, 1, 0, 0))]
     assert deleted_by_day(deleted.slice(0, 0), begin_ms, begin_ms) == []
+
+
+@pytest.mark.parametrize(
+    "planned",
+    [
+        rest(),
+        rest(Reason.NOT_CONSUMED),
+        rest(Reason.NOT_WORTHWHILE),
+        rest(Reason.TOO_YOUNG, log_start_offset=150),
+        rest(Reason.GROUP_VANISHED),
+        rest(Reason.NO_GROUP),
+        rest(Reason.EVIDENCE_CHANGED),
+        rest(Reason.LIMIT_REACHED),
+        rest(retention_offset=None),
+        rest(min_committed_offset=190, cutoff=150),
+        *within_limits([rest()], Limits(records_per_cycle=20)),
+        *within_limits([rest(min_committed_offset=190, cutoff=150)], Limits(records_per_cycle=20)),
+    ],
+)
+def test_what_a_group_keeps_is_what_the_page_says_that_it_keeps(planned: PlanRow) -> None:
+    """Of the row as the history has it."""
+    recorded = {
+        **{name: getattr(planned, name) for name, _ in PLAN_FIELDS},
+        "last_stable_offset": planned.high_watermark,
+        "size_bytes": 19_000,
+    }
+    nothing_moved = pa.table({"group": [], "topic": [], "moved_ms": []})
+    keepers = keeping_groups(pa.Table.from_pylist([recorded]), nothing_moved)
+    answer = PartitionAnswer(planned, DiskReport({planned.topic_partition: 19_000}))
+    assert [(keeper.group, keeper.records, keeper.bytes) for keeper in keepers] == [
+        (part.binding_group, part.records, part.size_bytes)
+        for part in answer.kept
+        if part.binding_group is not None
+    ]
+    later = pa.Table.from_pylist([recorded | {"reason": "of_tomorrow"}])
+    assert keeping_groups(later, nothing_moved) == ()
 
 
 def by_the_hour(*usable: float) -> list[tuple[int, float]]:
