@@ -51,9 +51,10 @@ def reported(
 
 def three_days() -> list[PastEntry]:
     """An entry an hour. "billing" has never moved on orders and keeps most of it; "web" follows
-    orders, and stands on clicks since the 60th hour, where ten records are too young to go; nobody reads idle. On flux "late" is who the
-    guard objected to, and not whose commit is the smallest. Of 10 GiB of short 5 are freed after an
-    hour. /data fills by a GiB an hour, /quiet does not, and /late is new."""
+    orders, and stands on clicks since the 60th hour, where ten records are too young to go; nobody
+    reads idle. On flux "late" is who the guard objected to, and not whose commit is the smallest.
+    Of 10 GiB of short 5 are freed after an hour. /data fills by a GiB an hour, /quiet does not, and
+    /late is new."""
     entries = []
     for hour in range(73):
         end = 1_000 + 10 * hour

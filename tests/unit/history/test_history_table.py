@@ -275,10 +275,10 @@ def test_a_history_of_the_version_before_is_read_and_continued(tmp_path: Path) -
     """One of its files has rows without the column for good, the others get it."""
     cycles, world = Cycles(str(tmp_path / "now"), merge=upkeep.merge), World()
     cycles.one(world)
-    table = of_columns(tmp_path / "before", BEFORE)
+    begun = of_columns(tmp_path / "before", BEFORE)
     of_then = HistoryTable.open(tmp_path / "now").query("SELECT * FROM history").select(BEFORE)
     write_deltalake(
-        table,
+        begun,
         of_then,
         commit_properties=CommitProperties(app_transactions=[Transaction(CLUSTER, 1)]),
         mode="append",
