@@ -49,6 +49,9 @@ def reported(
     return found
 
 
+GOES = {"verdict": "delete", "reason": "consumed"}
+
+
 def three_days() -> list[PastEntry]:
     """An entry an hour. "billing" has never moved on orders and keeps most of it; "web" follows
     orders, and stands on clicks since the 60th hour, where ten records are too young to go; nobody
@@ -58,13 +61,15 @@ def three_days() -> list[PastEntry]:
     entries = []
     for hour in range(73):
         end = 1_000 + 10 * hour
+        commit = 100 if hour >= 60 else 80
         rows = [
             partition_row(
                 *("orders", 0),
                 high_watermark=end,
                 min_committed_offset=500,
                 retention_offset=end,
-                reason="not_consumed",
+                cutoff=500,
+                **GOES,
                 binding_group="billing",
                 groups=2,
                 owner="payments" if hour else "billing",
@@ -73,9 +78,10 @@ def three_days() -> list[PastEntry]:
                 *("clicks", 0),
                 high_watermark=1_000,
                 log_start_offset=50,
-                min_committed_offset=100 if hour >= 60 else 80,
+                min_committed_offset=commit,
                 retention_offset=990,
-                reason="not_consumed",
+                cutoff=commit,
+                **GOES,
                 binding_group="web",
             ),
             partition_row(
