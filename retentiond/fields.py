@@ -37,15 +37,17 @@ class Storage(Enum):
     ROW = "a row"
     ROWS = "rows"
     INLINED = "a row whose fields stand in its place"
+    FLOAT = "a number, with three digits behind the point"
 
 
 class FieldType(NamedTuple):
     """What a field holds. ``unit``: of a figure; None where it has none. ``row``: of rows, what
-    they are."""
+    they are; ``where``: their JSON, if not that of the row they are in."""
 
     storage: Storage
     unit: str | None = None
     row: type[Any] | None = None
+    where: str | None = None
 
 
 TEXT = FieldType(Storage.TEXT)
@@ -70,10 +72,15 @@ BYTES_BY_NAME = FieldType(Storage.COUNTS, "bytes")
 OFFSETS = FieldType(Storage.OFFSETS, "offset")
 TIMES = FieldType(Storage.TIMES)
 TEXTS = FieldType(Storage.TEXTS)
+GIB_DAYS = FieldType(Storage.FLOAT, "GiB·days")
 
 
 def rows_of(row: type[Any]) -> FieldType:
     return FieldType(Storage.ROWS, row=row)
+
+
+def row_of(row: type[Any], where: str | None = None) -> FieldType:
+    return FieldType(Storage.ROW, row=row, where=where)
 
 
 API, PLAN, FIRST_LOOK = TOPICS = ("api", "plan", "first look")
@@ -86,6 +93,9 @@ command, which is a table as well."""
 
 EXPLAINED, PARTITION = ("explain", "partition")
 """What ``explain`` alone says of a topic; and of a partition."""
+
+TOTAL = "total"
+"""What ``simulate`` and ``report`` say of all topics together."""
 
 FIRST_LOOK_OF_RECORDS = "first look without bytes"
 """The first look's table where no bytes are known."""
@@ -162,6 +172,7 @@ def inlined(row: type[Any]) -> Any:
 
 
 T = TypeVar("T")
+N = TypeVar("N", int, float)
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(said, inlined, field))
@@ -246,13 +257,14 @@ class FiguresOf:
         return made
 
 
-def total(figures: Iterable[int | None]) -> int | None:
+def total(figures: Iterable[N | None]) -> N | None:
     """The sum; None if one of the figures is not known."""
     summands = list(figures)
-    return None if None in summands else sum(figure for figure in summands if figure is not None)
+    known = [figure for figure in summands if figure is not None]
+    return None if len(known) < len(summands) else sum(known)
 
 
-def known_total(figures: Iterable[int | None]) -> int | None:
+def known_total(figures: Iterable[N | None]) -> N | None:
     """The sum of the figures that are known; None if none is."""
     summands = [figure for figure in figures if figure is not None]
     return sum(summands) if summands else None
@@ -279,22 +291,27 @@ def _shown(row: type[Any], name: str, said: Said) -> Iterator[Shown]:
 def document_of(row: Any, where: str = API) -> dict[str, Any]:
     """The row in JSON's terms, with the figures that are in this document."""
     return {
-        name: of(row) if write is None else write(of(row), where)
-        for name, of, write in _written(type(row), where)
+        name: of(row) if write is None else write(of(row), within)
+        for name, of, write, within in _written(type(row), where)
     }
 
 
-def _written_of(row: type[Any], where: str) -> tuple[tuple[str, Any, Any], ...]:
-    """The name of each field of the document, its value in a row, and how JSON has that where it is
-    not the value itself."""
+def _written_of(row: type[Any], where: str) -> tuple[tuple[str, Any, Any, str], ...]:
+    """The name of each field of the document, its value in a row, how JSON has that where it is not
+    the value itself, and the document of a row in it."""
     return tuple(
-        (shown.name, shown.of, WRITTEN.get(shown.said.type.storage))
+        (
+            shown.name,
+            shown.of,
+            WRITTEN.get(shown.said.type.storage),
+            shown.said.type.where or where,
+        )
         for shown in figures_of(row)
         if shown.said.is_in(where)
     )
 
 
-_written: Callable[..., tuple[tuple[str, Any, Any], ...]] = cache(_written_of)
+_written: Callable[..., tuple[tuple[str, Any, Any, str], ...]] = cache(_written_of)
 
 
 def rfc3339(epoch_ms: int) -> str:
@@ -319,6 +336,7 @@ WRITTEN: Mapping[Storage, Callable[[Any, str], Any]] = {
     Storage.OFFSETS: lambda topics, _where: topics and _by_text(topics),
     Storage.PARTITIONS: lambda numbers, _where: [*numbers],
     Storage.TEXTS: lambda texts, _where: [*texts],
+    Storage.FLOAT: lambda number, _where: None if number is None else round(number, 3),
     Storage.ROW: lambda row, where: None if row is None else document_of(row, where),
     Storage.ROWS: lambda rows, where: [document_of(row, where) for row in rows],
 }

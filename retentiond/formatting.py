@@ -12,10 +12,11 @@ from __future__ import annotations
 import hashlib
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
-from retentiond.fields import BYTES, OFFSET, Shown, Storage, rfc3339
+from retentiond.fields import BYTES, GIB_DAYS, MILLISECONDS, OFFSET, Shown, Storage, rfc3339
 from retentiond.model import GroupKind
 
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
@@ -76,27 +77,6 @@ def say_count(count: int) -> str:
 def say_gib_days(gib_days: float) -> str:
     """``2.4``, ``1,200``"""
     return f"{gib_days:,.1f}" if gib_days < 10 else say_count(round(gib_days))
-
-
-NONE_IS_DASH = (Storage.TIME, Storage.TEXT, Storage.SENTENCE)
-
-
-def say_field(field: Shown, row: object, unknown: str = "?") -> str:
-    """A field of a row as a cell of a table."""
-    value, (storage, unit, _) = field.of(row), field.said.type
-    if value is None or (value == "" and storage is Storage.SENTENCE):
-        return "-" if storage in NONE_IS_DASH else unknown
-    if value == 0 and field.said.is_dash:
-        return "-"
-    if storage is Storage.TIME:
-        return rfc3339(value)
-    if storage is Storage.FLAG:
-        return "yes" if value else "no"
-    if storage is Storage.TEXT:
-        return say_name(value)
-    if unit is None or unit == OFFSET.unit:
-        return str(value)
-    return say_bytes(value) if unit == BYTES.unit else say_count(value)
 
 
 def say_share(part: int, whole: int) -> str:
@@ -287,3 +267,33 @@ def say_reader(name: str, kind: GroupKind | None) -> str:
     """``group billing``, ``external reader etl``"""
     what = "external reader" if kind is GroupKind.EXTERNAL else "group"
     return f"{what} {say_name(name)}"
+
+
+def say_retention(ms: int) -> str:
+    """``6h``; ``at once``: as soon as consumed."""
+    return format_duration(ms) if ms else "at once"
+
+
+NONE_IS_DASH = (Storage.TIME, Storage.TEXT, Storage.SENTENCE, MILLISECONDS.unit)
+
+SAY_OF: Mapping[Storage | str | None, Callable[[Any], str]] = {
+    BYTES.unit: say_bytes,
+    MILLISECONDS.unit: say_retention,
+    GIB_DAYS.unit: say_gib_days,
+    OFFSET.unit: str,
+    Storage.TIME: rfc3339,
+    Storage.FLAG: lambda is_so: "yes" if is_so else "no",
+    Storage.TEXT: say_name,
+    Storage.TEXTS: lambda names: say_names(names, 3),
+}
+"""How a cell says a value of this unit or, without one, of this storage."""
+
+
+def say_field(field: Shown, row: object, unknown: str = "?") -> str:
+    """A field of a row as a cell of a table."""
+    value, (storage, unit, *_) = field.of(row), field.said.type
+    if value is None or (value == "" and storage is Storage.SENTENCE):
+        return "-" if (unit or storage) in NONE_IS_DASH else unknown
+    if value == 0 and field.said.is_dash:
+        return "-"
+    return SAY_OF.get(unit or storage, say_count if unit else str)(value)

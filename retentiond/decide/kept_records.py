@@ -121,5 +121,5 @@ def summed_by_keeper(parts: Iterable[KeptRecords]) -> Iterator[KeptRecords]:
         yield KeptRecords(*keeper, sum(part.records for part in kept), size_bytes)
 
 
-def most_records_first(kept: KeptRecords) -> tuple[int, str]:
-    return -kept.records, str(kept.keeper)
+def most_records_first(kept: KeptRecords) -> tuple[int, str, str]:
+    return -kept.records, kept.reason, kept.binding_group or ""

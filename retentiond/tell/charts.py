@@ -7,7 +7,7 @@ escaped. Equal times have equal distances, whatever the distances of the points.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum, auto
@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
+from retentiond.fields import known_total
 from retentiond.formatting import DAY_MS, HOUR_MS, MINUTE_MS, say_name
 from retentiond.history.hourly import Values
 
@@ -131,12 +132,7 @@ def largest_lines(
     largest = sorted(named, key=lambda name: -max(filter(None, named[name]), default=0))
     shown = {name: named[name] for name in largest[:MOST_LINES]}
     rest = [values for name, values in lines.items() if name not in shown]
-    return shown, [sum_of_known(column) for column in zip(*rest, strict=True)] if rest else None
-
-
-def sum_of_known(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
+    return shown, [known_total(column) for column in zip(*rest, strict=True)] if rest else None
 
 
 class _Drawing:

@@ -16,8 +16,8 @@ from retentiond.cli.output.report import html
 from retentiond.history.ask.past import EntryRow, Past, timeline
 from retentiond.history.ask.report_figures import (
     KeepingGroup,
+    Line,
     LogDirFilling,
-    Point,
     Report,
     StoppedGroup,
     TopicSaving,
@@ -132,7 +132,7 @@ def made_up(recent: Recent) -> Report:
     span = timeline(entries, recent.times[0], scenes.NOW_MS)
     past = Past(unused, (), "cluster", (), span, unused, is_local=True)
     lines = {
-        name: [Point(at, value) for at, value in zip(recent.times, values, strict=True) if value]
+        name: {at: value for at, value in zip(recent.times, values, strict=True) if value}
         for name, values in recent.bytes_by_topic.items()
         if name is not None
     }
@@ -144,13 +144,20 @@ def made_up(recent: Recent) -> Report:
     known_ms = scenes.NOW_MS - recent.times[0]
     savings = [
         TopicSaving(
-            name, mean(lines[name]), mean(without[name]), deleted, 720 if deleted else 0, known_ms
+            name,
+            None,
+            mean(lines[name]),
+            mean(without[name]),
+            deleted,
+            720 if deleted else 0,
+            known_ms,
         )
         for name in recent_days.SIZES
         for deleted in ((recent.total_deleted,) if name == "orders.enriched" else (0,))
     ]
     total = TopicSaving(
         "total",
+        None,
         sum(each.mean_bytes or 0 for each in savings),
         sum(each.without_mean_bytes or 0 for each in savings),
         recent.total_deleted,
@@ -164,32 +171,32 @@ def made_up(recent: Recent) -> Report:
         total,
         (
             KeepingGroup(
-                "fraud-detector", "orders.enriched", 112_000_000, 129 << 30, now - 4 * DAY_MS
+                "fraud-detector", "orders.enriched", 129 << 30, 112_000_000, now - 4 * DAY_MS
             ),
-            KeepingGroup("warehouse-sync", "inventory.deltas", 50_400_000, 58 << 30, None),
+            KeepingGroup("warehouse-sync", "inventory.deltas", 58 << 30, 50_400_000, None),
         ),
         ("audit.trail",),
         (StoppedGroup("fraud-detector", ("orders.enriched",), 112_000_000, now - 4 * DAY_MS),),
         (
             LogDirFilling(
-                *(1, "/var/lib/kafka", 2 << 40, 700 << 30, now + 11 * DAY_MS, DAY_MS),
+                *(1, "/var/lib/kafka", 700 << 30, 2 << 40, now + 11 * DAY_MS, DAY_MS),
             ),
         ),
         lines,
         without,
-        [Point(day, records) for day, records in sorted(by_day.items())],
-        {"1 /var/lib/kafka": [Point(at, 40 + 25 * n / 120) for n, at in enumerate(recent.times)]},
+        by_day,
+        {"1 /var/lib/kafka": {at: 40 + 25 * n / 120 for n, at in enumerate(recent.times)}},
     )
 
 
-def grown(topic: str, points: list[Point]) -> list[Point]:
+def grown(topic: str, line: Line) -> Line:
     """What would be there without retentiond: its bytes, and what it deleted within a week."""
     factor = 1 / (1 - SAVED) if topic == "orders.enriched" else 1.0
-    return [Point(at, value * factor) for at, value in points]
+    return {at: value * factor for at, value in line.items()}
 
 
-def mean(points: list[Point]) -> int:
-    return round(sum(point.value for point in points) / len(points))
+def mean(line: Line) -> int:
+    return round(sum(line.values()) / len(line))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ from retentiond.history.ask.past import EntryRow, Past, timeline
 from retentiond.history.ask.report_figures import (
     KeepingGroup,
     LogDirFilling,
-    Point,
     Report,
     StoppedGroup,
     TopicSaving,
@@ -37,20 +36,20 @@ def page_file(tmp_path: Path) -> Path:
     past = Past(
         unused, (), "cluster", (), timeline(entries, NOW_MS, NOW_MS + 48 * HOUR_MS), unused, True
     )
-    line = [Point(NOW_MS + number * HOUR_MS, 1e9 + number * 1e7) for number in range(48)]
-    saving = TopicSaving(TOPIC, 10**9, 5 * 10**9, 1_000_000, 48, 24 * HOUR_MS)
+    line = {NOW_MS + number * HOUR_MS: 1e9 + number * 1e7 for number in range(48)}
+    saving = TopicSaving(TOPIC, None, 10**9, 5 * 10**9, 1_000_000, 48, 24 * HOUR_MS)
     report = Report(
         past,
         (saving,),
         saving,
-        (KeepingGroup(GROUP, TOPIC, 12_345, 10**8, None),),
+        (KeepingGroup(GROUP, TOPIC, 10**8, 12_345, None),),
         ("lonely",),
         (StoppedGroup(GROUP, (TOPIC,), 12_345, NOW_MS),),
-        (LogDirFilling(1, "/var/lib/kafka", 10**12, 10**11, NOW_MS + 10**9, 86_400_000),),
+        (LogDirFilling(1, "/var/lib/kafka", 10**11, 10**12, NOW_MS + 10**9, 86_400_000),),
         {TOPIC: line, GROUP: line},
         {TOPIC: line},
-        [Point(NOW_MS, 5.0), Point(NOW_MS + 24 * HOUR_MS, 7.0)],
-        {"1 /var/lib/kafka": [Point(at, 80.0) for at, _ in line]},
+        {NOW_MS: 5.0, NOW_MS + 24 * HOUR_MS: 7.0},
+        {"1 /var/lib/kafka": dict.fromkeys(line, 80.0)},
     )
     file = tmp_path / "report.html"
     file.write_text(html(report))

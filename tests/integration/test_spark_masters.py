@@ -19,11 +19,11 @@ import pytest
 
 from devkit.embedded.ports import PortReservations
 from retentiond.cli.output import report as reported
-from retentiond.cli.past import recommend as recommended
 from retentiond.cli.past import simulate as simulated
 from retentiond.config import TopicPolicy
 from retentiond.decide.plan import decide
 from retentiond.errors import HistoryUnavailable, SparkUnavailable
+from retentiond.fields import document_of
 from retentiond.history.ask.past import Past, history_at, open_past
 from retentiond.history.ask.question import TopicQuestion, questions
 from retentiond.history.ask.recommend import recommend, without_retention
@@ -191,7 +191,7 @@ def answers(sessions: SparkSessions, master: str, place: str) -> dict[str, Any]:
     with sessions.use() as session:
         replay = Replay(past, session, [without_retention(each) for each in asked])
         found = recommend(replay, 2, partial(Replay, past, session))
-        recommendations = [recommended._document(each) for each in found]
+        recommendations = [document_of(each) for each in found]
     with sessions.use() as session:
         replay = Replay(past, session, [without_retentiond(each) for each in asked])
         told = json.loads(reported.json_text(report(replay)))

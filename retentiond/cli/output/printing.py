@@ -77,11 +77,17 @@ class Look(NamedTuple):
     colors: str
 
 
-KINDS = {Storage.TEXT: NAME, Storage.PATH: NAME, Storage.SENTENCE: TEXT}
+KINDS = {
+    Storage.TEXT: NAME,
+    Storage.TEXTS: NAME,
+    Storage.PATH: NAME,
+    Storage.SENTENCE: TEXT,
+    Storage.INT32: FIGURE,
+}
 
 
 def _kind_of(field: Shown) -> ColumnKind:
-    storage, unit, _ = field.said.type
+    storage, unit, *_ = field.said.type
     return FIGURE if unit else KINDS.get(storage, WORD)
 
 

@@ -5,21 +5,18 @@ from __future__ import annotations
 import io
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
-from itertools import chain
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader
 
-from retentiond.cli.output.printing import FIGURE, NAME, WORD, Column, Printer, told
-from retentiond.cli.past.options import past_document, say_bytes_if_known, say_past
-from retentiond.fields import rfc3339
+from retentiond.cli.output.printing import FIGURE, WORD, Column, Printer, columns_of
+from retentiond.cli.past.options import say_past
+from retentiond.fields import document_of, rfc3339
 from retentiond.formatting import (
     HOUR_MS,
     say_bytes,
-    say_count,
     say_gib_days,
     say_many,
     say_name,
@@ -27,8 +24,8 @@ from retentiond.formatting import (
 )
 from retentiond.history.ask.report_figures import (
     KeepingGroup,
+    Line,
     LogDirFilling,
-    Point,
     Report,
     StoppedGroup,
     TopicSaving,
@@ -36,81 +33,15 @@ from retentiond.history.ask.report_figures import (
 from retentiond.history.hourly import Values
 from retentiond.tell import charts
 
-TOPIC: Column[TopicSaving] = Column("TOPIC", NAME, lambda topic: topic.topic)
-OWNER: Column[TopicSaving] = Column(
-    "OWNER", NAME, lambda topic: "-" if topic.owner is None else say_name(topic.owner)
-)
-SAVINGS: tuple[Column[TopicSaving], ...] = (
-    Column("MEAN", FIGURE, lambda topic: say_bytes_if_known(topic.mean_bytes)),
-    Column("WITHOUT", FIGURE, lambda topic: say_bytes_if_known(topic.without_mean_bytes)),
-    Column("SAVED", FIGURE, lambda topic: say_bytes_if_known(topic.saved_bytes)),
-    Column(
-        "GIB·DAYS",
-        FIGURE,
-        lambda topic: "?" if topic.saved_gib_days is None else say_gib_days(topic.saved_gib_days),
-    ),
-    Column("RECORDS DELETED", FIGURE, lambda topic: say_count(topic.records_deleted)),
-)
-
 
 def _full(log_dir: LogDirFilling) -> str:
     if log_dir.full_ms is not None:
-        return _time(log_dir.full_ms)[:16].replace("T", " ")
+        return _minute(log_dir.full_ms)
     return "seen for less than an hour" if log_dir.seen_ms < HOUR_MS else "not filling"
 
 
-LOG_DIRS: tuple[Column[LogDirFilling], ...] = (
-    Column("BROKER", FIGURE, lambda log_dir: str(log_dir.broker)),
-    Column("LOG DIRECTORY", NAME, lambda log_dir: log_dir.log_dir),
-    Column("USABLE", FIGURE, lambda log_dir: say_bytes(log_dir.usable_bytes)),
-    Column("TOTAL", FIGURE, lambda log_dir: say_bytes(log_dir.total_bytes)),
-    Column("FULL", WORD, _full),
-)
-
-
 def json_text(report: Report) -> str:
-    document = {
-        **past_document(report.past),
-        "topics": [
-            {"topic": topic.topic, "owner": topic.owner, **_saving(topic)}
-            for topic in report.topics
-        ],
-        "total": _saving(report.total),
-        "keepers": [told(keeper._asdict()) for keeper in report.keepers],
-        "unread_topics": list(report.unread_topics),
-        "stopped_groups": [told(group._asdict()) for group in report.stopped],
-        "log_dirs": [
-            {
-                "broker": log_dir.broker,
-                "log_dir": log_dir.log_dir,
-                "total_bytes": log_dir.total_bytes,
-                "usable_bytes": log_dir.usable_bytes,
-                "full_at": None if log_dir.full_ms is None else _time(log_dir.full_ms),
-            }
-            for log_dir in report.log_dirs
-        ],
-    }
-    return json.dumps(document, indent=2) + "\n"
-
-
-def _saving(topic: TopicSaving) -> dict[str, Any]:
-    saved, gib_days = topic.saved_bytes, topic.saved_gib_days
-    return {
-        "mean_bytes": topic.mean_bytes,
-        "without_mean_bytes": topic.without_mean_bytes,
-        "saved_mean_bytes": saved,
-        "saved_gib_days": None if gib_days is None else round(gib_days, 3),
-        "records_deleted": topic.records_deleted,
-        "deletions": topic.deletions,
-    }
-
-
-def _time(epoch_ms: int) -> str:
-    """A disk that fills in ten thousand years has no date."""
-    return rfc3339(min(epoch_ms, LAST_MS))
-
-
-LAST_MS = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp() * 1000)
+    return json.dumps(report.past.document() | document_of(report), indent=2) + "\n"
 
 
 def table_text(report: Report) -> str:
@@ -130,27 +61,19 @@ def table_text(report: Report) -> str:
 def sections(report: Report) -> list[tuple[str, Sequence[Column[Any]], Sequence[Any]]]:
     """The sections of table and page that have a row: a title, the columns and the values."""
     begin_ms, _ = _bounds(report)
-    has_owner = any(topic.owner is not None for topic in report.topics)
-    keepers: tuple[Column[KeepingGroup], ...] = (
-        Column("GROUP", NAME, lambda keeper: say_name(keeper.group)),
-        Column("TOPIC", NAME, lambda keeper: keeper.topic),
-        Column("BYTES", FIGURE, lambda keeper: say_bytes_if_known(keeper.bytes)),
-        Column("RECORDS", FIGURE, lambda keeper: say_count(keeper.records)),
-        Column("SINCE", WORD, lambda keeper: _since(keeper.since_ms, begin_ms)),
+    topic, owner, *savings = columns_of(TopicSaving)
+    owners = [owner] if any(topic.owner is not None for topic in report.topics) else []
+    since: Column[KeepingGroup | StoppedGroup] = Column(
+        "SINCE", WORD, lambda group: _since(group.since_ms, begin_ms)
     )
-    stopped: tuple[Column[StoppedGroup], ...] = (
-        Column("GROUP", NAME, lambda group: say_name(group.group)),
-        Column("TOPICS", NAME, lambda group: say_names(group.topics, 3)),
-        Column("RECORDS BEHIND", FIGURE, lambda group: say_count(group.records)),
-        Column("SINCE", WORD, lambda group: _since(group.since_ms, begin_ms)),
-    )
-    every: list[tuple[str, Sequence[Column[Any]], Sequence[Any]]] = [
-        ("Saved, on average", (TOPIC, *([OWNER] if has_owner else []), *SAVINGS), report.topics),
-        ("What groups keep now", keepers, report.keepers),
-        ("Groups that no longer commit", stopped, report.stopped),
-        ("Log directories", LOG_DIRS, report.log_dirs),
+    full = Column("FULL", WORD, _full)
+    all_sections: list[tuple[str, Sequence[Column[Any]], Sequence[Any]]] = [
+        ("Saved, on average", (topic, *owners, *savings), report.topics),
+        ("What groups keep now", (*columns_of(KeepingGroup), since), report.keepers),
+        ("Groups that no longer commit", (*columns_of(StoppedGroup), since), report.stopped),
+        ("Log directories", (*columns_of(LogDirFilling), full), report.log_dirs),
     ]
-    return [section for section in every if section[2]]
+    return [section for section in all_sections if section[2]]
 
 
 def summary(report: Report) -> str:
@@ -205,7 +128,7 @@ def html(report: Report, cluster: str | None = None) -> str:
         ],
         unread=[say_name(topic) for topic in report.unread_topics],
         cluster=say_name(cluster or report.past.cluster_id),
-        gaps=past_document(report.past)["gaps"],
+        gaps=report.past.document()["gaps"],
     )
 
 
@@ -214,24 +137,18 @@ def _bounds(report: Report) -> tuple[int, int]:
     return period[0].entry.at_ms, period[-1].entry.at_ms
 
 
-def on_disk(
-    as_it_was: Mapping[str, Sequence[Point]], without: Mapping[str, Sequence[Point]]
-) -> charts.Chart | None:
+def on_disk(as_it_was: Mapping[str, Line], without: Mapping[str, Line]) -> charts.Chart | None:
     """What all topics take on disk, and on top of it what they would take without retentiond."""
-    saved: list[tuple[int, float]] = []
-    for topic, points in as_it_was.items():
-        of_topic = dict(without.get(topic, ()))
-        saved += [(at, of_topic[at] - value) for at, value in points if at in of_topic]
-    taken = chain.from_iterable(as_it_was.values())
-    lines = {"on disk": _sums(taken), "saved": _sums((at, max(0.0, more)) for at, more in saved)}
+    taken: defaultdict[int, float] = defaultdict(float)
+    saved: defaultdict[int, float] = defaultdict(float)
+    for topic, line in as_it_was.items():
+        without_it = without.get(topic, {})
+        for at_ms, size in line.items():
+            taken[at_ms] += size
+            if at_ms in without_it:
+                saved[at_ms] += max(0.0, without_it[at_ms] - size)
+    lines = {"on disk": taken, "saved": saved}
     return _chart("On disk, and saved", lines, _say_bytes, charts.Kind.STACKED)
-
-
-def _sums(points: Iterable[tuple[int, float]]) -> list[Point]:
-    sums: defaultdict[int, float] = defaultdict(float)
-    for at_ms, value in points:
-        sums[at_ms] += value
-    return [Point(at_ms, value) for at_ms, value in sorted(sums.items())]
 
 
 def _say_bytes(size: float) -> str:
@@ -240,18 +157,17 @@ def _say_bytes(size: float) -> str:
 
 def _chart(
     title: str,
-    lines: Mapping[str, Sequence[Point]],
+    lines: Mapping[str, Line],
     say_value: Callable[[float], str],
     kind: charts.Kind = charts.Kind.LINES,
     top: float = 0,
 ) -> charts.Chart | None:
     """None where nothing is known."""
-    times = sorted({point.at_ms for points in lines.values() for point in points})
+    times = sorted({at_ms for line in lines.values() for at_ms in line})
     if not times:
         return None
-    by_time = {name: dict(points) for name, points in lines.items()}
     drawn: dict[str, Values] = {
-        name: [values.get(at) for at in times] for name, values in by_time.items()
+        name: [line.get(at_ms) for at_ms in times] for name, line in lines.items()
     }
     if kind is charts.Kind.LINES:
         drawn, _ = charts.largest_lines(drawn)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from retentiond.cli.past.options import MOST_SHOWN
+from retentiond.fields import TEXT, TEXTS, described, figure, rows_of, said
 from retentiond.formatting import say_about, say_duration, say_name, say_names
 
 if TYPE_CHECKING:
@@ -25,83 +25,85 @@ NO_SUCH_TOPIC = (
 MOST_NAMED = 8
 
 
-class Trial(NamedTuple):
-    topic: str
-    owner: str | None
+@described
+class Trial:
+    topic: str = said(TEXT, "the topic")
+    owner: str | None = said(TEXT, "who is asked about it; null: the main file does")
 
 
-@dataclass(frozen=True, slots=True)
+@described
 class Doubt:
     """Of which topic or entry the past can't tell, and why.
 
-    ``entry``: its name, or a pattern. ``topic``: how a sentence calls it. ``is_judged``: for some
-    time, but for too short a one. ``file``: where its owner's entries stand; empty: the main file.
-    ``lines``: YAML for that file's topics, which puts it on trial; empty: --set gave the policy.
+    ``topic``: how a sentence calls it. ``is_judged``: for some time, but for too short a one.
+    ``file``: where its owner's entries stand. ``lines``: YAML for that file's topics, which puts it
+    on trial; empty: --set gave the policy.
     """
 
-    entry: str
+    entry: str = said(TEXT, "the topic, or the entry's pattern")
+    owner: str | None = said(TEXT, "who is asked about it; null: the main file does")
+    why: str = said(TEXT, "why the past can't tell")
     topic: str
-    owner: str | None
-    why: str
-    is_judged: bool
-    file: str
-    lines: str
+    is_judged: bool = False
+    file: str = ""
+    lines: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@described
+class DoubtsOfOwner:
+    owner: str | None = said(TEXT, "who is asked about them; null: the main file does")
+    file: str | None = said(TEXT, "where the entries stand; null: in the main file")
+    doubts: tuple[Doubt, ...]
+
+    @figure(TEXTS, "the topics and patterns")
+    def entries(self) -> list[str]:
+        return [doubt.entry for doubt in self.doubts]
+
+    @figure(TEXT, "the lines that put them on trial")
+    def trial(self) -> str:
+        return "".join(doubt.lines for doubt in self.doubts)
+
+
+@described
 class Doubts:
-    """``found``: sorted by owner and file. ``trials``: they never count."""
+    """``doubts``: sorted by owner and file."""
 
-    found: Sequence[Doubt]
-    trials: Sequence[Trial]
-    least_ms: int
+    doubts: Sequence[Doubt] = ()
+
+    @figure(rows_of(Doubt), "of what the past tells nothing")
+    def not_judged(self) -> list[Doubt]:
+        return [doubt for doubt in self.doubts if not doubt.is_judged]
+
+    @figure(rows_of(DoubtsOfOwner), "what the past can't tell, by owner", name="doubts")
+    def by_owner(self) -> list[DoubtsOfOwner]:
+        in_file = groupby(self.doubts, lambda doubt: (doubt.owner, doubt.file or None))
+        return [DoubtsOfOwner(*at, tuple(doubts)) for at, doubts in in_file]
+
+    trials: Sequence[Trial] = said(rows_of(Trial), "topics on trial: they never count", default=())
+    least_ms: int = 0
 
     def shut(self, missed: Iterable[Missed]) -> bool:
         """Whether the gate stays shut: for a doubt, or for what a reader would have missed."""
         on_trial = {trial.topic for trial in self.trials}
-        return bool(self.found) or any(loss.topic not in on_trial for loss in missed)
-
-    def document(self) -> dict[str, Any]:
-        return {
-            "not_judged": [
-                {"entry": doubt.entry, "owner": doubt.owner, "why": doubt.why}
-                for doubt in self.found
-                if not doubt.is_judged
-            ],
-            "doubts": [
-                {
-                    "owner": owner,
-                    "file": file or None,
-                    "entries": [doubt.entry for doubt in doubts],
-                    "trial": "".join(doubt.lines for doubt in doubts),
-                }
-                for owner, file, doubts in self._by_owner()
-            ],
-            "trials": [trial._asdict() for trial in self.trials],
-        }
-
-    def _by_owner(self) -> Iterable[tuple[str | None, str, list[Doubt]]]:
-        for (owner, file), of_owner in groupby(self.found, lambda doubt: (doubt.owner, doubt.file)):
-            yield owner, file, list(of_owner)
+        return bool(self.doubts) or any(loss.topic not in on_trial for loss in missed)
 
     def say(self, printer: Printer) -> None:
-        for owner, file, doubts in self._by_owner():
-            of = f" (owner {say_name(owner)})" if owner else ""
-            for doubt in doubts[:MOST_SHOWN]:
+        for of_owner in self.by_owner:
+            owner = f" (owner {say_name(of_owner.owner)})" if of_owner.owner else ""
+            for doubt in of_owner.doubts[:MOST_SHOWN]:
                 if doubt.is_judged:
                     printer.say(f"observed too short: {doubt.topic}, {doubt.why}")
                 else:
-                    printer.say(f"not judged: {doubt.topic}{of}: {doubt.why}")
-            if len(doubts) > MOST_SHOWN:
-                printer.say(f"and {len(doubts) - MOST_SHOWN} more: see --output json")
-                continue
-            where = f"{say_name(file) if file else 'the main file'}{of}"
-            if lines := "".join(doubt.lines for doubt in doubts).rstrip("\n"):
+                    printer.say(f"not judged: {doubt.topic}{owner}: {doubt.why}")
+            if (more := len(of_owner.doubts) - MOST_SHOWN) > 0:
+                printer.say(f"and {more} more: see --output json")
+            elif of_owner.trial:
+                where = f"{say_name(of_owner.file) if of_owner.file else 'the main file'}{owner}"
                 printer.say(f"These lines under topics in {where} put them on trial, so they pass:")
-                printer.say(lines)
+                printer.say(of_owner.trial.rstrip("\n"))
 
 
-NO_DOUBTS = Doubts((), (), 0)
+NO_DOUBTS = Doubts()
 
 
 def find_doubts(
@@ -113,13 +115,12 @@ def find_doubts(
 ) -> Doubts:
     """``topics``: those that were tried. ``entries``: those of which the past has nothing."""
     left_out = {trial.topic for trial in on_trial}
-    found = [
+    doubts = [
         Doubt(
             entry.about[0],
-            entry.topics,
             entry.policy.owner,
             NO_SUCH_TOPIC,
-            is_judged=False,
+            entry.topics,
             file=entry.file,
             lines=_line_of(entry),
         )
@@ -130,9 +131,9 @@ def find_doubts(
         is_short = topic.judged_ms < least_ms and not topic.whole_life
         is_doubtful = not topic.judged_ms or is_short
         if topic.retention_ms is not None and topic.topic not in left_out and is_doubtful:
-            found.append(_of_topic(tried, topic, least_ms))
-    found.sort(key=lambda doubt: (doubt.owner or "", doubt.file))
-    return Doubts(found, on_trial, least_ms)
+            doubts.append(_of_topic(tried, topic, least_ms))
+    doubts.sort(key=lambda doubt: (doubt.owner or "", doubt.file))
+    return Doubts(doubts, on_trial, least_ms)
 
 
 def _of_topic(tried: TriedPolicy, topic: SimulatedTopic, least_ms: int) -> Doubt:
@@ -149,11 +150,11 @@ def _of_topic(tried: TriedPolicy, topic: SimulatedTopic, least_ms: int) -> Doubt
         lines = dumped([entry_document(topic.topic, entry.policy, entry.entry) | {"dry_run": True}])
     return Doubt(
         topic.topic,
-        topic.topic,
         entry.policy.owner if entry else None,
         _too_short(topic, least_ms)
         if topic.judged_ms
         else never_judged(topic.observed_ms, topic.retention_ms or 0, "tried"),
+        topic.topic,
         is_judged=topic.judged_ms > 0,
         file=entry.file if entry else "",
         lines=lines,
@@ -196,12 +197,12 @@ def trials(
     """The topics that the tried policy has on trial: those of the past, and those that it names."""
     from retentiond.config import TopicPolicy
 
-    found = []
+    on_trial = []
     for topic in sorted({*recorded, *tried.config.exact_names}):
         policy = tried.policy_for(topic) if is_asked(topic) else None
         if isinstance(policy, TopicPolicy) and policy.dry_run:
-            found.append(Trial(topic, policy.owner))
-    return tuple(found)
+            on_trial.append(Trial(topic, policy.owner))
+    return tuple(on_trial)
 
 
 def say_doubts(printer: Printer, topics: Iterable[SimulatedTopic], doubts: Doubts) -> None:

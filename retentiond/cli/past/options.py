@@ -11,7 +11,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar
 
 import typer
 
@@ -26,9 +26,7 @@ from retentiond.clock import now_ms
 from retentiond.errors import HistoryUnavailable, UsageError
 from retentiond.fields import rfc3339
 from retentiond.formatting import (
-    format_duration,
     say_about,
-    say_bytes,
     say_many,
     say_name,
     say_names,
@@ -97,7 +95,7 @@ def period(since: str, until: str | None = None) -> Period:
 
 def answered(
     config: Config,
-    asked: Period,
+    span: Period,
     question: Callable[[Past, SparkSession], T],
     lookback_ms: int = 0,
     cluster: str | None = None,
@@ -120,7 +118,7 @@ def answered(
         sessions.begin()
         try:
             while True:
-                past = _opened(table, config, asked, lookback_ms, cluster)
+                past = _opened(table, config, span, lookback_ms, cluster)
                 try:
                     with sessions.use() as session, workers_explained(table.place):
                         tasks.append(tasks_of(session, config.spark.master))
@@ -145,11 +143,11 @@ def answered(
 
 
 def _opened(
-    table: HistoryTable, config: Config, asked: Period, lookback_ms: int, cluster: str | None
+    table: HistoryTable, config: Config, span: Period, lookback_ms: int, cluster: str | None
 ) -> Past:
     from retentiond.history.ask.past import open_past
 
-    since_ms, until_ms, options = asked
+    since_ms, until_ms, options = span
     of = asked_cluster(config, cluster)
     try:
         past = open_past(table, config.spark.master, since_ms, until_ms, lookback_ms, options, of)
@@ -174,8 +172,12 @@ def asked_cluster(config: Config, given: str | None) -> AskedCluster | None:
 
     if given is not None:
         return AskedCluster(given, "that of --cluster")
-    known = cluster_of(config.state_dir)
-    return None if known is None else AskedCluster(known, f"that of state_dir {config.state_dir}")
+    of_state = cluster_of(config.state_dir)
+    return (
+        None
+        if of_state is None
+        else AskedCluster(of_state, f"that of state_dir {config.state_dir}")
+    )
 
 
 def _await(work: Future[T], tasks: Sequence[Callable[[], Tasks]]) -> None:
@@ -211,33 +213,20 @@ def asked_questions(
     return questions(topics, tried or in_force, in_force)
 
 
-def refuse_unseen(past: Past, asked: Period, changed: Iterable[str]) -> None:
+def refuse_unseen(past: Past, span: Period, changed: Iterable[str]) -> None:
     """``changed``: topics of --set. Without a record of one, the answer would be that of the
     unchanged policy. Raises `UsageError`."""
 
-    seen = set(past.topic_ids["topic"].to_pylist())
-    if unseen := [topic for topic in changed if topic not in seen]:
+    recorded = set(past.topic_ids["topic"].to_pylist())
+    if unseen := [topic for topic in changed if topic not in recorded]:
         raise UsageError(
             f"--set {say_names(unseen, 3)}: the history has no such topic at that time, so the "
-            f"setting would change nothing; check the name, or choose another {asked.options}"
+            f"setting would change nothing; check the name, or choose another {span.options}"
         )
 
 
 MOST_SHOWN = 20
 """Lines of one kind."""
-
-
-def past_document(past: Past) -> dict[str, Any]:
-    timeline = past.timeline
-    return {
-        "cluster_id": past.cluster_id,
-        "since": rfc3339(timeline.since_ms),
-        "until": rfc3339(timeline.until_ms),
-        "entries": len(timeline.period),
-        "gaps": [
-            {"from": rfc3339(gap.from_ms), "until": rfc3339(gap.until_ms)} for gap in timeline.gaps
-        ],
-    }
 
 
 def say_past(printer: Printer, past: Past) -> None:
@@ -269,14 +258,3 @@ def say_kept_longer(printer: Printer, topics: Iterable[SimulatedTopic]) -> None:
             f"SIMULATED MEAN is above MEAN on {say_many(longer, 'topic')}: retentiond deleted "
             "records there in that time which the tried retention would have kept longer."
         )
-
-
-def say_bytes_if_known(count: int | None) -> str:
-    return "?" if count is None else say_bytes(count)
-
-
-def say_retention(ms: int | None) -> str:
-    """``6h``; ``at once``: as soon as consumed; ``-``: there is none."""
-    if ms is None:
-        return "-"
-    return format_duration(ms) if ms else "at once"

@@ -22,24 +22,20 @@ from retentiond.cli.options import (
     set_up,
 )
 from retentiond.cli.output.files import new_file, refuse_unfit
-from retentiond.cli.output.printing import FIGURE, NAME, TEXT, Column, Printer, print_json
-from retentiond.cli.past.doubts import never_judged
+from retentiond.cli.output.printing import TEXT, Column, Printer, columns_of, print_json
+from retentiond.cli.past.doubts import Doubt, Doubts, never_judged
 from retentiond.cli.past.options import (
-    MOST_SHOWN,
     SAFETY,
     ClusterId,
     TopicPatterns,
     answered,
     asked_questions,
-    past_document,
     period,
-    say_bytes_if_known,
     say_kept_longer,
     say_past,
-    say_retention,
 )
 from retentiond.errors import UsageError
-from retentiond.fields import rfc3339
+from retentiond.fields import document_of, rfc3339
 from retentiond.formatting import MINUTE_MS, say_about, say_count, say_many, say_name, say_verb
 from retentiond.kafka.interface import INTERNAL_TOPICS
 
@@ -125,82 +121,60 @@ SEEN_ONCE = "it was seen in a single entry"
 
 
 def _not_judged(
-    found: Sequence[Recommendation], once: Iterable[str], config: Config
-) -> list[dict[str, str | None]]:
-    """The topics of which the past tells nothing, and why; as JSON has them."""
+    recommendations: Sequence[Recommendation], once: Iterable[str], config: Config
+) -> Doubts:
+    """The topics of which the past tells nothing, and why."""
     why = {
         **{
-            topic.topic: never_judged(topic.observed_ms, topic.retention_ms, "recommended")
-            for topic in found
-            if not topic.judged_ms
+            advice.topic: never_judged(advice.observed_ms, advice.retention_ms, "recommended")
+            for advice in recommendations
+            if not advice.judged_ms
         },
         **dict.fromkeys(once, SEEN_ONCE),
     }
-    owners = {topic: getattr(config.policy_for(topic), "owner", None) for topic in why}
-    return [
-        {"entry": topic, "owner": owners[topic], "why": why[topic]}
-        for topic in sorted(why, key=lambda topic: (owners[topic] or "", topic))
+    doubts = [
+        Doubt(topic, getattr(config.policy_for(topic), "owner", None), why[topic], topic)
+        for topic in sorted(why)
     ]
+    return Doubts(sorted(doubts, key=lambda doubt: doubt.owner or ""))
 
 
 def show(  # noqa: PLR0917 - what the command has found
     past: Past,
-    found: Sequence[Recommendation],
+    recommendations: Sequence[Recommendation],
     safety: float,
     output: Output,
     config: Config,
     once: Iterable[str] = (),
 ) -> None:
     """``once``: topics that have no recommendation, because they were seen in a single entry."""
-    not_judged = _not_judged(found, once, config)
+    from retentiond.history.ask.recommend import Recommendation
+
+    not_judged = _not_judged(recommendations, once, config)
     if output is Output.JSON:
         print_json(
             {
-                **past_document(past),
+                **past.document(),
                 "safety": safety,
-                "not_judged": not_judged,
-                "topics": [_document(advice) for advice in found],
+                "not_judged": [document_of(doubt) for doubt in not_judged.not_judged],
+                "topics": [document_of(advice) for advice in recommendations],
             }
         )
         return
     printer = Printer()
-    printer.table(COLUMNS, found, lambda advice: "yellow" if advice.is_short else "")
-    say_kept_longer(printer, (advice.simulated for advice in found))
+    topic, retention, *means = columns_of(Recommendation)
+    columns = (topic, retention, Column("BECAUSE", TEXT, _because), *means)
+    printer.table(columns, recommendations, lambda advice: "yellow" if advice.is_short else "")
+    say_kept_longer(printer, (advice.simulated for advice in recommendations))
     say_past(printer, past)
-    short = [advice for advice in found if advice.is_short]
-    if short:
+    if short := sum(advice.is_short for advice in recommendations):
         printer.say(
-            f"{say_count(len(short))} of {say_many(len(found), 'topic')} "
-            f"{say_verb(len(short), 'was', 'were')} observed for too short a time (less than "
+            f"{say_count(short)} of {say_many(len(recommendations), 'topic')} "
+            f"{say_verb(short, 'was', 'were')} observed for too short a time (less than "
             "7 days, or than three times the retention): nothing shorter than that time is "
             "recommended for them."
         )
-    for never in not_judged[:MOST_SHOWN]:
-        of = f" (owner {say_name(never['owner'])})" if never["owner"] else ""
-        printer.say(f"not judged: {never['entry']}{of}: {never['why']}")
-    if len(not_judged) > MOST_SHOWN:
-        printer.say(f"and {len(not_judged) - MOST_SHOWN} more: see --output json")
-
-
-def _document(advice: Recommendation) -> dict[str, Any]:
-    because: dict[str, Any] = {"kind": advice.because.why.value}
-    if advice.because.at_ms is not None:
-        because |= {
-            "group": advice.because.group,
-            "at": rfc3339(advice.because.at_ms),
-            "ms": advice.because.ms,
-        }
-    return {
-        "topic": advice.topic,
-        "retention_ms": advice.retention_ms,
-        "limited_by_retention_ms": advice.limited_by_ms is not None,
-        "because": because,
-        "observed_ms": advice.observed_ms,
-        "judged_ms": advice.judged_ms,
-        "observed_enough": not advice.is_short,
-        "simulated_mean_bytes": advice.simulated.simulated_mean_bytes,
-        "mean_bytes": advice.simulated.mean_bytes,
-    }
+    not_judged.say(printer)
 
 
 def _because(advice: Recommendation) -> str:
@@ -225,28 +199,6 @@ def _observed(advice: Recommendation) -> str:
     return f"observed for {say_about(advice.observed_ms)} only"
 
 
-COLUMNS: tuple[Column[Recommendation], ...] = (
-    Column("TOPIC", NAME, lambda advice: advice.topic),
-    Column(
-        "RETENTION", FIGURE, lambda advice: say_retention(_retention_minutes(advice) * MINUTE_MS)
-    ),
-    Column("BECAUSE", TEXT, _because),
-    Column("MEAN", FIGURE, lambda advice: say_bytes_if_known(advice.simulated.mean_bytes)),
-    Column(
-        "SIMULATED MEAN",
-        FIGURE,
-        lambda advice: say_bytes_if_known(advice.simulated.simulated_mean_bytes),
-    ),
-)
-
-
-def _retention_minutes(advice: Recommendation) -> int:
-    """Rounded up, but not beyond retention.ms."""
-    if advice.limited_by_ms is not None:
-        return advice.limited_by_ms // MINUTE_MS
-    return -(-advice.retention_ms // MINUTE_MS)
-
-
 CONFIG_HEAD_LINES = """\
 # Retentions that `retentiond recommend` worked out of what was recorded. Try them on the past:
 #   retentiond simulate --policy {path}
@@ -257,7 +209,7 @@ CONFIG_HEAD_LINES = """\
 def write(
     path: Path,
     config: Config,
-    found: Sequence[Recommendation],
+    recommendations: Sequence[Recommendation],
     never: Collection[str],
     once: Iterable[str] = (),
 ) -> None:
@@ -267,14 +219,16 @@ def write(
     from retentiond.config.document import dumped
 
     entries, left_out = [], [f"# {topic}: left out: {SEEN_ONCE}\n" for topic in once]
-    not_judged = {topic["entry"]: topic["why"] for topic in _not_judged(found, (), config)}
-    for advice in found:
+    not_judged = {
+        doubt.entry: doubt.why for doubt in _not_judged(recommendations, (), config).doubts
+    }
+    for advice in recommendations:
         policy = config.policy_for(advice.topic)
         if advice.topic in never or advice.topic in INTERNAL_TOPICS:
             left_out.append(
                 f"# {advice.topic}: left out, because nothing is ever deleted from it\n"
             )
-        elif not _retention_minutes(advice):
+        elif not advice.written_ms:
             left_out.append(f"# {advice.topic}: left out: its retention.ms is below a minute\n")
         elif isinstance(policy, TopicPolicy):
             why = not_judged.get(advice.topic)
@@ -298,12 +252,11 @@ def write(
 def _entry(advice: Recommendation, policy: TopicPolicy) -> dict[str, Any]:
     from retentiond.config.settings import entry_document
 
-    minutes = _retention_minutes(advice)
     pressure_ms = policy.pressure_retention_ms
     if pressure_ms is not None:  # a longer one would be refused
-        pressure_ms = min(pressure_ms, minutes * MINUTE_MS)
+        pressure_ms = min(pressure_ms, advice.written_ms)
     dry_run = policy.dry_run or not advice.judged_ms
     policy = replace(policy, enabled=True, pressure_retention_ms=pressure_ms, dry_run=dry_run)
     entry = entry_document(advice.topic, policy)
     del entry["retention.commitoffset.ms"]
-    return entry | {"retention.commitoffset.minutes": minutes}
+    return entry | {"retention.commitoffset.minutes": advice.written_ms // MINUTE_MS}

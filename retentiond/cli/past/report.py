@@ -69,8 +69,10 @@ def report(  # noqa: PLR0917 - typer hands each option over by its name
     loaded, asked = load(path), period(since)
 
     def question(past: Past, session: SparkSession) -> Report:
-        every = asked_questions(past, matching(None), loaded.policy_for)
-        return reported(Replay(past, session, [without_retentiond(question) for question in every]))
+        questions = asked_questions(past, matching(None), loaded.policy_for)
+        return reported(
+            Replay(past, session, [without_retentiond(question) for question in questions])
+        )
 
     answer = answered(loaded, asked, question, cluster=cluster)
     if output is ReportOutput.HTML:

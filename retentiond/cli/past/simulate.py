@@ -22,7 +22,7 @@ from retentiond.cli.options import (
     matching,
     set_up,
 )
-from retentiond.cli.output.printing import FIGURE, NAME, Column, Printer, print_json, told
+from retentiond.cli.output.printing import Printer, columns_of, print_json
 from retentiond.cli.past.doubts import NO_DOUBTS, Doubts, find_doubts, say_doubts, trials
 from retentiond.cli.past.options import (
     MOST_SHOWN,
@@ -30,17 +30,14 @@ from retentiond.cli.past.options import (
     TopicPatterns,
     answered,
     asked_questions,
-    past_document,
     period,
     refuse_unseen,
-    say_bytes_if_known,
     say_kept_longer,
     say_past,
-    say_retention,
 )
 from retentiond.errors import UsageError
-from retentiond.fields import rfc3339
-from retentiond.formatting import say_bytes, say_count, say_many, say_name, say_share
+from retentiond.fields import document_of, rfc3339
+from retentiond.formatting import say_bytes, say_many, say_name, say_share
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -145,9 +142,11 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
     def question(past: Past, session: SparkSession) -> Simulation:
         refuse_unseen(past, asked, tried.changes)
         asked_about = [
-            asked_one
-            for asked_one in asked_questions(past, is_asked, in_force.policy_for, tried.policy_for)
-            if against is None or tried.differs(asked_one.topic, in_force)
+            topic_question
+            for topic_question in asked_questions(
+                past, is_asked, in_force.policy_for, tried.policy_for
+            )
+            if against is None or tried.differs(topic_question.topic, in_force)
         ]
         return simulated(Replay(past, session, asked_about), least_ms)
 
@@ -174,41 +173,19 @@ WITHOUT_PRESSURE = (
 )
 
 
-COLUMNS: tuple[Column[SimulatedTopic], ...] = (
-    Column("TOPIC", NAME, lambda topic: topic.topic),
-    Column("RETENTION", FIGURE, lambda topic: say_retention(topic.retention_ms)),
-    Column("MEAN", FIGURE, lambda topic: say_bytes_if_known(topic.mean_bytes)),
-    Column("PEAK", FIGURE, lambda topic: say_bytes_if_known(topic.peak_bytes), spare=True),
-    Column("SIMULATED MEAN", FIGURE, lambda topic: say_bytes_if_known(topic.simulated_mean_bytes)),
-    Column(
-        "SIMULATED PEAK",
-        FIGURE,
-        lambda topic: say_bytes_if_known(topic.simulated_peak_bytes),
-        spare=True,
-    ),
-    Column(
-        "RECORDS DELETED",
-        FIGURE,
-        lambda topic: say_count(topic.simulated_records_deleted),
-        spare=True,
-    ),
-    Column(
-        "MISSED",
-        FIGURE,
-        lambda topic: (
-            say_count(sum(lost.records for lost in topic.missed)) if topic.missed else "-"
-        ),
-    ),
-)
-
-
 def show(simulation: Simulation, output: Output, doubts: Doubts = NO_DOUBTS) -> None:
+    from retentiond.history.ask.simulate import SimulatedTopic
+
     if output is Output.JSON:
         print_json(document(simulation, doubts))
         return
     printer = Printer()
     if simulation.topics:
-        printer.table(COLUMNS, simulation.topics, lambda topic: "red" if topic.missed else "")
+        printer.table(
+            columns_of(SimulatedTopic),
+            simulation.topics,
+            lambda topic: "red" if topic.missed else "",
+        )
     else:
         printer.say("No topic of that time has a policy that differs in effect.")
     say_kept_longer(printer, simulation.topics)
@@ -219,52 +196,19 @@ def show(simulation: Simulation, output: Output, doubts: Doubts = NO_DOUBTS) -> 
 
 
 def document(simulation: Simulation, doubts: Doubts = NO_DOUBTS) -> dict[str, Any]:
-    return {
-        **past_document(simulation.past),
-        **doubts.document(),
-        "topics": [
-            {
-                "topic": topic.topic,
-                "retention_ms": topic.retention_ms,
-                "observed_ms": topic.observed_ms,
-                "judged_ms": topic.judged_ms,
-                "whole_life": topic.whole_life,
-                **_figures(topic),
-                "missed": [
-                    {name: value for name, value in told(lost._asdict()).items() if name != "topic"}
-                    for lost in topic.missed
-                ],
-            }
-            for topic in simulation.topics
-        ],
-        "total": _figures(simulation.total),
-    }
-
-
-FIGURES = (
-    "mean_bytes",
-    "peak_bytes",
-    "simulated_mean_bytes",
-    "simulated_peak_bytes",
-    "simulated_records_deleted",
-)
-"""What JSON has of a topic's simulation, and of all topics together."""
-
-
-def _figures(topic: SimulatedTopic) -> dict[str, int | None]:
-    return {name: getattr(topic, name) for name in FIGURES}
+    return simulation.past.document() | document_of(doubts) | document_of(simulation)
 
 
 def _say_missed(printer: Printer, losses: Iterable[Missed]) -> None:
-    every = sorted(losses, key=lambda loss: (loss.at_ms, loss.topic, loss.partition, loss.group))
-    for loss in every[:MOST_SHOWN]:
+    in_time = sorted(losses, key=lambda loss: (loss.at_ms, loss.topic, loss.partition, loss.group))
+    for loss in in_time[:MOST_SHOWN]:
         printer.say(
             f"missed: from {rfc3339(loss.at_ms)} on, group {say_name(loss.group)} stood below the "
             f"start of {loss.topic}-{loss.partition}: at worst at {loss.committed_offset}, where "
             f"it would have been {loss.log_start_offset}: {say_many(loss.records, 'record')}"
         )
-    if len(every) > MOST_SHOWN:
-        printer.say(f"and {len(every) - MOST_SHOWN} more: see --output json")
+    if len(in_time) > MOST_SHOWN:
+        printer.say(f"and {len(in_time) - MOST_SHOWN} more: see --output json")
 
 
 def _summary(total: SimulatedTopic) -> str:
@@ -272,8 +216,8 @@ def _summary(total: SimulatedTopic) -> str:
     if total.mean_bytes is None or total.simulated_mean_bytes is None:
         return f"{deleted}; the bytes of all topics together are not known."
     saved = total.mean_bytes - total.simulated_mean_bytes
-    kept = (
+    sizes = (
         f"{say_bytes(total.simulated_mean_bytes)} on average, where {say_bytes(total.mean_bytes)}"
     )
     share = f" ({say_share(saved, total.mean_bytes)} less)" if saved > 0 else ""
-    return f"{deleted}; {kept} were there{share}."
+    return f"{deleted}; {sizes} were there{share}."

@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from retentiond.fields import NUMBER, OFFSET, RECORDS, TEXT, TIME, described, said
 from retentiond.history.ask.question import TopicQuestion
 from retentiond.history.ask.readers import in_force, kinds_by_name
 from retentiond.history.ask.replay import PARTITION_MASK, Replay
@@ -23,18 +24,18 @@ MOMENTS_PER_BUCKET = 16
 """Moments are joined to the spans of commits in buckets of so many moments."""
 
 
-class Missed(NamedTuple):
-    """Records that a group would not have found. ``at_ms``: the entry at which it was first seen
-    below the simulated log start. The offsets are those of the moment at which it lacked the most
-    ``records``, until it was seen above again."""
+@described
+class Missed:
+    """Records that a group would not have found, until it was seen above the simulated log start
+    again."""
 
-    group: str
+    group: str = said(TEXT, "the group, or the external reader")
     topic: str
-    partition: int
-    at_ms: int
-    committed_offset: int
-    log_start_offset: int
-    records: int
+    partition: int = said(NUMBER, "the partition's number")
+    at_ms: int = said(TIME, "the entry at which it was first seen below the simulated log start")
+    committed_offset: int = said(OFFSET, "its commit when it missed the most")
+    log_start_offset: int = said(OFFSET, "the simulated log start of that moment")
+    records: int = said(RECORDS, "how many records it missed then")
 
 
 class Doubt(NamedTuple):
@@ -154,7 +155,7 @@ def occurrences(below: DataFrame) -> DataFrame:
 def commits_in_force(replay: Replay, doubts: Sequence[Doubt]) -> DataFrame:
     """The commits of groups that count, at the moments in doubt and some before, as in
     `retentiond.history.ask.readers.in_force`."""
-    past, asked = replay.past, asked_by(replay, doubts)
+    past, questions = replay.past, asked_by(replay, doubts)
     moments, number = past.timeline.moments, past.timeline.number
     selections = [
         past.commits_at(
@@ -164,7 +165,7 @@ def commits_in_force(replay: Replay, doubts: Sequence[Doubt]) -> DataFrame:
         )
         for doubt in doubts
     ]
-    topics = [question.topic for question in asked]
+    topics = [question.topic for question in questions]
     ids = pa.array([replay.numbers[topic] for topic in topics], pa.int64())
     numbers = replay.session.createDataFrame(pa.table({"topic": topics, "number": ids}))
     columns = ["group", "topic", "partition", "committed_offset"]
@@ -172,7 +173,7 @@ def commits_in_force(replay: Replay, doubts: Sequence[Doubt]) -> DataFrame:
         F.broadcast(numbers), "topic", "inner"
     )
     return in_force(
-        _without_uncounted(rows, replay, asked).selectExpr(
+        _without_uncounted(rows, replay, questions).selectExpr(
             "entry",
             "number AS topic",
             "partition",
@@ -185,16 +186,16 @@ def commits_in_force(replay: Replay, doubts: Sequence[Doubt]) -> DataFrame:
 
 
 def _without_uncounted(
-    commits: DataFrame, replay: Replay, asked: Sequence[TopicQuestion]
+    commits: DataFrame, replay: Replay, questions: Sequence[TopicQuestion]
 ) -> DataFrame:
     """The commits without those of groups that count under neither policy."""
-    if not any(question.policy and not question.policy.counts_everybody for question in asked):
+    if not any(question.policy and not question.policy.counts_everybody for question in questions):
         return commits
     groups = commits.select("group").distinct().toArrow()["group"].to_pylist()
     kinds = kinds_by_name(replay.past)
     uncounted = [
         (question.topic, group)
-        for question in asked
+        for question in questions
         for group in groups
         if not question.counts(group, was_external=GroupKind.EXTERNAL.value in kinds.get(group, ()))
     ]

@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from retentiond.errors import HistoryUnavailable, UsageError
+from retentiond.fields import NUMBER, TIME, described, document_of, figure, rows_of, said
 from retentiond.formatting import DAY_MS, say_name
 from retentiond.history.entries import day_of
 from retentiond.history.place import errors_explained, is_remote
@@ -64,25 +66,31 @@ class AskedCluster(NamedTuple):
     origin: str
 
 
-class Gap(NamedTuple):
+@described
+class Gap:
     """A time without entries."""
 
-    from_ms: int
-    until_ms: int
+    from_ms: int = said(TIME, "the last entry before, or the beginning of the time")
+    until_ms: int = said(TIME, "the next entry, or the end of the time")
 
 
-@dataclass(frozen=True, slots=True)
+@described
 class Timeline:
     """The entries of a period. ``usual_ms``: the median interval between entries; 0 if there is
     only one entry."""
 
     moments: tuple[Moment, ...]
-    since_ms: int
-    until_ms: int
+    since_ms: int = said(TIME, "the beginning of the time that was asked about")
+    until_ms: int = said(TIME, "its end")
     usual_ms: int
-    gaps: tuple[Gap, ...]
 
-    @property
+    @figure(NUMBER, "how many entries it has", name="entries")
+    def entry_count(self) -> int:
+        return len(self.period)
+
+    gaps: tuple[Gap, ...] = said(rows_of(Gap), "the times without entries")
+
+    @cached_property
     def period(self) -> tuple[Moment, ...]:
         return tuple(moment for moment in self.moments if moment.weight_ms is not None)
 
@@ -136,6 +144,9 @@ class Past:
     timeline: Timeline
     topic_ids: pa.Table
     is_local: bool
+
+    def document(self) -> dict[str, Any]:
+        return {"cluster_id": self.cluster_id, **document_of(self.timeline)}
 
     @property
     def row_count(self) -> int:
@@ -206,13 +217,13 @@ def open_past(  # noqa: PLR0917
         for file in table.damaged_files(cluster_id)
         if file.first_entry is not None and file.last_entry is not None
     ]
-    found = timeline(own, since_ms, until_ms, lookback_ms, lost)
-    if not found.period:
+    of_time = timeline(own, since_ms, until_ms, lookback_ms, lost)
+    if not of_time.period:
         raise UsageError(
             f"the history in {table.place} has no entry of that time; its newest is of "
             f"{_time(own[-1].at_ms):%Y-%m-%d %H:%M} UTC: choose another {options}"
         )
-    first, last = found.moments[0].entry.entry, found.moments[-1].entry.entry
+    first, last = of_time.moments[0].entry.entry, of_time.moments[-1].entry.entry
     topic_ids = _queried(
         table,
         "SELECT topic, topic_id, min(entry) AS first_entry FROM history "
@@ -225,25 +236,25 @@ def open_past(  # noqa: PLR0917
         tuple(file for file in files if file.cluster_id in (None, cluster_id)),
         cluster_id or "",
         others,
-        found,
+        of_time,
         topic_ids,
         is_local=master.startswith("local") and not is_remote(table.place),
     )
 
 
 def _cluster(
-    table: HistoryTable, known: Collection[str], asked: AskedCluster | None
+    table: HistoryTable, recorded: Collection[str], asked: AskedCluster | None
 ) -> tuple[str | None, tuple[str, ...]]:
     """The cluster that the question is about (None if the table has no entries), and the other
     clusters in the table. Raises `UsageError` if it isn't clear which cluster is meant, or if the
     table doesn't have it."""
-    clusters = sorted(known)
+    clusters = sorted(recorded)
     if asked is None and len(clusters) > 1:
         raise UsageError(
             f"the history in {table.place} is that of {len(clusters)} clusters, and nothing says "
             f"which one is meant: give --cluster with one of {', '.join(map(say_name, clusters))}"
         )
-    if asked is not None and clusters and asked.cluster_id not in known:
+    if asked is not None and clusters and asked.cluster_id not in recorded:
         raise UsageError(
             f"the history in {table.place} has no entry of cluster {say_name(asked.cluster_id)} "
             f"({asked.origin}), only of {', '.join(map(say_name, clusters))}: give --cluster with "

@@ -109,19 +109,19 @@ def _position(reader: ExternalReader) -> str:
     return json.dumps(written | {"max_age": reader.max_age_ms}, sort_keys=True)
 
 
-def _setting(setting: PolicySetting, asked: TopicQuestion) -> Any:
-    return setting.of(asked.policy or TopicPolicy())
+def _setting(setting: PolicySetting, question: TopicQuestion) -> Any:
+    return setting.of(question.policy or TopicPolicy())
 
 
 POLICY_COLUMNS: dict[str, tuple[pa.DataType, Callable[[TopicQuestion], int | bool | None]]] = {
-    "consumed_retention_ms": (pa.int64(), lambda asked: asked.retention_ms),
+    "consumed_retention_ms": (pa.int64(), lambda question: question.retention_ms),
     **{rule.attribute: (kind, partial(_setting, rule)) for rule, kind in RULE_SETTINGS.items()},
-    "conflict": (pa.bool_(), lambda asked: asked.conflict),
+    "conflict": (pa.bool_(), lambda question: question.conflict),
     "policy_unreadable": (pa.bool_(), lambda _asked: False),
-    "is_known": (pa.bool_(), lambda asked: asked.is_known),
+    "is_known": (pa.bool_(), lambda question: question.is_known),
     "assumes_visible_groups": (
         pa.bool_(),
-        lambda asked: asked.policy is not None and asked.policy.assumes_visible_groups,
+        lambda question: question.policy is not None and question.policy.assumes_visible_groups,
     ),
 }
 """What the rule needs of the tried policy, by its columns in `retentiond.decide.rule`."""
@@ -131,11 +131,11 @@ def questions(
     topics: Iterable[str], policy_for: PolicyFor, in_force: PolicyFor
 ) -> tuple[TopicQuestion, ...]:
     """A question for each topic, sorted by name."""
-    asked = []
+    by_name = []
     for topic in sorted(topics):
         tried, then = policy_for(topic), in_force(topic)
         policy = tried if isinstance(tried, TopicPolicy) else None
-        asked.append(
+        by_name.append(
             TopicQuestion(
                 topic,
                 policy.consumed_retention_ms if policy else None,
@@ -144,7 +144,7 @@ def questions(
                 isinstance(tried, NoPolicy),
             )
         )
-    return tuple(asked)
+    return tuple(by_name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,16 +11,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from retentiond.config import TopicPolicy
-from retentiond.formatting import DAY_MS
+from retentiond.fields import (
+    BYTES,
+    FLAG,
+    MILLISECONDS,
+    TEXT,
+    TIME,
+    WORD,
+    described,
+    figure,
+    row_of,
+    said,
+)
+from retentiond.formatting import DAY_MS, MINUTE_MS
 from retentiond.history.ask.missed import MAY_HAVE_MISSED, Doubt, asked_by, doubts_of, readers_below
 from retentiond.history.ask.observed import judged_ms
 from retentiond.history.ask.past import EntrySelection, Past
@@ -48,57 +60,82 @@ class NeedKind(StrEnum):
     NONE_SEEN = "none_seen"
 
 
-@dataclass(frozen=True, slots=True)
+@described
 class LongestNeed:
-    """The reader that came for the oldest records, when, and how old its first record was at
-    most."""
+    """The reader that came for the oldest records."""
 
-    why: NeedKind
-    group: str | None = None
-    at_ms: int | None = None
-    ms: int | None = None
+    why: NeedKind = said(WORD, "rewind, late_reader or none_seen", name="kind")
+    group: str | None = said(TEXT, "who came for the oldest records", default=None)
+    at_ms: int | None = said(TIME, "when", default=None)
+    ms: int | None = said(MILLISECONDS, "how old its first record was at most", default=None)
 
 
-@dataclass(frozen=True, slots=True)
+@described
 class Recommendation:
     """A recommended retention.
 
     - ``shortest_ms``: the shortest retention that would have been enough.
     - ``limited_by_ms``: the topic's retention.ms, if more would have been recommended; else None. A
       topic whose consumed retention exceeds it is held.
-    - ``observed_ms``: for how long the topic was observed, and not held; ``is_short``: whether that
-      is too short to rely on, so that nothing shorter than the time since the topic was first seen
-      is recommended.
+    - ``is_short``: whether it was observed for too short a time to rely on, so that nothing shorter
+      than the time since the topic was first seen is recommended.
     - ``simulated``: the past under the recommended retention.
     """
 
-    topic: str
-    retention_ms: int
+    topic: str = said(TEXT, "the topic", column="TOPIC")
+    retention_ms: int = said(MILLISECONDS, "the recommended retention")
     shortest_ms: int
-    because: LongestNeed
-    observed_ms: int
-    is_short: bool
-    limited_by_ms: int | None
-    simulated: SimulatedTopic
 
-    @property
+    @figure(FLAG, "whether it is the topic's retention.ms, because more would be held")
+    def limited_by_retention_ms(self) -> bool:
+        return self.limited_by_ms is not None
+
+    because: LongestNeed = said(row_of(LongestNeed), "the reader that needs it")
+    observed_ms: int = said(MILLISECONDS, "for how long it was observed, and not held")
+
+    @figure(MILLISECONDS, "of how much of that the past can tell")
     def judged_ms(self) -> int:
         """As of `SimulatedTopic`."""
         return judged_ms(self.observed_ms, self.retention_ms, self.simulated.recorded_ms)
 
+    is_short: bool
 
-@dataclass(frozen=True, slots=True)
-class _Return:
-    """A reader that came back for records that the others had read. ``needed_ms``: the retention
-    must be longer than this. ``ms``: how old its first record was at most; None if the record is
-    older than the past."""
+    @figure(FLAG, "whether that is enough to rely on")
+    def observed_enough(self) -> bool:
+        return not self.is_short
 
+    limited_by_ms: int | None
+
+    @figure(MILLISECONDS, "as --write-config has it", (), column="RETENTION")
+    def written_ms(self) -> int:
+        """In whole minutes: rounded up, but not beyond retention.ms."""
+        if self.limited_by_ms is not None:
+            return self.limited_by_ms // MINUTE_MS * MINUTE_MS
+        return -(-self.retention_ms // MINUTE_MS) * MINUTE_MS
+
+    simulated: SimulatedTopic
+
+    @figure(BYTES, "its mean", column="MEAN")
+    def mean_bytes(self) -> int | None:
+        return self.simulated.mean_bytes
+
+    @figure(BYTES, "its simulated mean", column="SIMULATED MEAN")
+    def simulated_mean_bytes(self) -> int | None:
+        return self.simulated.simulated_mean_bytes
+
+
+class _Return(NamedTuple):
+    """A reader that came back for records that the others had read. The largest needs the longest
+    retention. ``ms``: how old its first record was at most; that of the past if it ``is_older``.
+    ``needed_ms``: the retention must be longer than this."""
+
+    is_older: bool
+    ms: int
+    needed_ms: int
     group: str
     partition: int
     committed_offset: int
     moment: int
-    needed_ms: int
-    ms: int | None
 
 
 def recommend(
@@ -136,7 +173,7 @@ def recommend(
             continue
         at_least = [timeline.usual_ms]
         if worst := returns.get(topic):
-            at_least += [worst.needed_ms + 1, observed_ms if worst.ms is None else worst.ms]
+            at_least += [worst.needed_ms + 1, observed_ms if worst.is_older else worst.ms]
         retention_ms = math.ceil(max(at_least) * safety)
         # While the topic was held nobody would have missed anything, whoever came back.
         unheld_ms = min(observed_ms, row["unheld_ms"])
@@ -217,10 +254,8 @@ def _returns(replay: Replay, doubts: Sequence[Doubt]) -> dict[str, _Return]:
     by_topic: dict[str, _Return] = {}
     for row in rows:
         at = replay.partition(row["log"])
-        candidate = _return(replay.past, row, at.partition)
-        worst = by_topic.get(at.topic)
-        if worst is None or _rank(candidate) > _rank(worst):
-            by_topic[at.topic] = candidate
+        came_back = _return(replay.past, row, at.partition)
+        by_topic[at.topic] = max(came_back, by_topic.get(at.topic, came_back))
     return by_topic
 
 
@@ -263,18 +298,16 @@ def _return(past: Past, row: dict[str, Any], partition: int) -> _Return:
     moments = timeline.moments
     is_older = row["appeared"] == row["first"]
     return _Return(
+        is_older,
+        timeline.observed_ms
+        if is_older
+        else moments[came].elapsed_ms - moments[appeared - 1].elapsed_ms,
+        moments[deleted].elapsed_ms - moments[appeared].elapsed_ms,
         row["group"],
         partition,
         row["committed_offset"],
         row["moment"],
-        moments[deleted].elapsed_ms - moments[appeared].elapsed_ms,
-        None if is_older else moments[came].elapsed_ms - moments[appeared - 1].elapsed_ms,
     )
-
-
-def _rank(found: _Return) -> tuple[bool, int, int, str, int]:
-    """A larger one needs a longer retention."""
-    return (found.ms is None, found.ms or 0, found.needed_ms, found.group, found.partition)
 
 
 def _needs(replay: Replay, returns: dict[str, _Return]) -> dict[str, LongestNeed]:
@@ -282,13 +315,13 @@ def _needs(replay: Replay, returns: dict[str, _Return]) -> dict[str, LongestNeed
     if not returns:
         return {}
     rewound = set(_rewound(replay, returns).toArrow()["topic"].to_pylist())
-    moments, observed_ms = replay.past.timeline.moments, replay.past.timeline.observed_ms
+    moments = replay.past.timeline.moments
     return {
         topic: LongestNeed(
             NeedKind.REWIND if topic in rewound else NeedKind.LATE_READER,
             latest.group,
             moments[latest.moment].entry.at_ms,
-            observed_ms if latest.ms is None else latest.ms,
+            latest.ms,
         )
         for topic, latest in returns.items()
     }

@@ -6,40 +6,42 @@ only Kafka itself moves the log start.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from retentiond.decide.kept_records import KeptRecords, kept_of
 from retentiond.fields import total
-from retentiond.formatting import DAY_MS
+from retentiond.formatting import DAY_MS, parse_time
 from retentiond.history.ask.past import EntrySelection, Past, Timeline
 from retentiond.history.ask.question import TopicQuestion
 from retentiond.history.ask.replay import Replay
 from retentiond.history.ask.report_figures import (
     POINTS,
     KeepingGroup,
-    Point,
+    Line,
     Report,
     StoppedGroup,
     TopicSaving,
     log_dirs_of,
 )
 from retentiond.history.ask.simulate import (
-    FIGURES,
     MEASURED_COLUMNS,
     of_all_topics,
     of_each_topic,
     over_time,
+    rounded,
 )
 from retentiond.history.schema import RowKind
+from retentiond.history.table import quoted
 from retentiond.model import VERDICT_OF, Outcome, PlanRow, Reason, Verdict
+
+Row: TypeAlias = Mapping[str, Any]
+Rows: TypeAlias = Sequence[Row]
 
 
 def without_retentiond(question: TopicQuestion) -> TopicQuestion:
@@ -49,7 +51,7 @@ def without_retentiond(question: TopicQuestion) -> TopicQuestion:
 
 def report(replay: Replay) -> Report:
     """``replay``: the past under `without_retentiond`. Raises Spark's errors."""
-    past, names = replay.past, [question.topic for question in replay.questions]
+    past, names = replay.past, list(replay.numbers)
     by_topic_and_moment = of_each_topic(replay.starts().selectExpr(*MEASURED_COLUMNS)).persist()
     try:
         means = over_time(by_topic_and_moment, ["topic"]).toArrow().to_pylist()
@@ -57,32 +59,22 @@ def report(replay: Replay) -> Report:
         stretches = _stretches(by_topic_and_moment, past).toArrow().to_pylist()
     finally:
         by_topic_and_moment.unpersist()
-    deleted = _deletions(replay).toArrow()
-    newest = _newest(replay).toArrow()
-    owners = dict(zip(newest["topic"].to_pylist(), newest["owner"].to_pylist(), strict=True))
-    savings = [
-        _saving(
-            name, row, deleted.filter(pc.equal(deleted["topic"], name)), past.timeline
-        )._replace(owner=owners.get(name))
-        for row in sorted(means, key=lambda row: int(row["topic"]))
-        for name in (names[row["topic"]],)
-    ]
-    moved = _last_moves(replay)
+    deleted, newest, moved = _deletions(replay), _newest(replay), _last_moves(replay)
     at_ms = [moment.entry.at_ms for moment in past.timeline.moments]
 
-    def lines_of(figure: str) -> dict[str, list[Point]]:
-        lines: dict[str, list[Point]] = {}
+    def lines_of(figure: str) -> dict[str, Line]:
+        lines: defaultdict[str, dict[int, float]] = defaultdict(dict)
         for row in stretches:
             if row[figure] is not None:
-                point = Point(at_ms[past.timeline.number(row["begin"])], row[figure])
-                lines.setdefault(names[row["topic"]], []).append(point)
-        return lines
+                at = at_ms[past.timeline.number(row["begin"])]
+                lines[names[row["topic"]]][at] = row[figure]
+        return {**lines}
 
-    log_dirs = log_dirs_of(replay)
+    log_dirs = [*log_dirs_of(past)]
     return Report(
         past,
-        tuple(savings),
-        _saving("total", of_all, deleted, past.timeline),
+        tuple(_savings(names, means, deleted, newest, past.timeline)),
+        _saving("total", None, of_all, deleted, past.timeline),
         keeping_groups(newest, moved),
         _unread(newest),
         _stopped(newest, moved, past.timeline),
@@ -90,20 +82,35 @@ def report(replay: Replay) -> Report:
         lines_of("bytes"),
         lines_of("without"),
         deleted_by_day(deleted, past.timeline.period[0].entry.at_ms, at_ms[-1]),
-        {f"{log_dir.broker} {log_dir.log_dir}": points for log_dir, points in log_dirs},
+        {f"{log_dir.broker} {log_dir.log_dir}": used for log_dir, used in log_dirs},
     )
+
+
+def _savings(
+    names: Sequence[str], means: Iterable[Row], deleted: Rows, newest: Rows, timeline: Timeline
+) -> Iterator[TopicSaving]:
+    owners = {row["topic"]: row["owner"] for row in newest}
+    by_topic: defaultdict[str, list[Row]] = defaultdict(list)
+    for row in deleted:
+        by_topic[row["topic"]].append(row)
+    for row in sorted(means, key=lambda row: int(row["topic"])):
+        name = names[row["topic"]]
+        yield _saving(name, owners.get(name), row, by_topic[name], timeline)
 
 
 def _saving(
-    name: str, row: Mapping[str, float | None], deleted: pa.Table, timeline: Timeline
+    name: str, owner: str | None, row: Row, deleted: Rows, timeline: Timeline
 ) -> TopicSaving:
-    mean, _, without, _ = (
-        None if (value := row[figure]) is None else round(value) for figure in FIGURES
+    figures = rounded(row)
+    return TopicSaving(
+        name,
+        owner,
+        figures["mean_bytes"],
+        figures["simulated_mean_bytes"],
+        sum(day["records"] or 0 for day in deleted),
+        sum(day["deletions"] for day in deleted),
+        int(row["known_ms"] or 0) if timeline.usual_ms else 0,
     )
-    records = sum(count or 0 for count in deleted["records"].to_pylist())
-    known_ms = int(row["known_ms"] or 0) if timeline.usual_ms else 0
-    deletions = sum(deleted["deletions"].to_pylist())
-    return TopicSaving(name, mean, without, records, deletions, known_ms)
 
 
 def _stretches(by_topic_and_moment: DataFrame, past: Past) -> DataFrame:
@@ -123,35 +130,28 @@ def _stretches(by_topic_and_moment: DataFrame, past: Past) -> DataFrame:
     )
 
 
-def _deletions(replay: Replay) -> DataFrame:
-    """The deletions by day. Grain: topic, day. Columns: topic; day_ms: long; records: long;
-    deletions: long."""
-    period = replay.past.timeline.period
-    return (
-        replay.rows(RowKind.DELETION, ["at", "topic", "records", "outcome"])
-        .where(
-            (F.col("outcome") == Outcome.DELETED.value)
-            & F.col("topic").isin([question.topic for question in replay.questions])
-            & (F.col("entry") >= period[0].entry.entry)
-        )
-        .selectExpr("topic", "records", "unix_millis(date_trunc('DAY', at)) AS day_ms")
-        .groupBy("topic", "day_ms")
-        .agg(F.sum("records").alias("records"), F.count("*").alias("deletions"))
-        .orderBy("day_ms")
+def _deletions(replay: Replay) -> list[Row]:
+    """The deletions by day. Grain: topic, day. Columns: the grain; records?, deletions: long."""
+    rows = replay.past.query(
+        "SELECT topic, day, sum(records) AS records, count(*) AS deletions FROM history "
+        f"WHERE kind = {quoted(RowKind.DELETION.value)} AND {{within}} "
+        f"AND outcome = {quoted(Outcome.DELETED.value)} "
+        f"AND entry >= {replay.past.timeline.period[0].entry.entry} GROUP BY topic, day"
     )
+    return [row for row in rows.to_pylist() if row["topic"] in replay.numbers]
 
 
-def deleted_by_day(deleted: pa.Table, since_ms: int, until_ms: int) -> list[Point]:
+def deleted_by_day(deleted: Rows, since_ms: int, until_ms: int) -> Line:
     """The records of each day (UTC) of the time, at its noon: a bar there stands on its day, and is
     as wide. ``deleted``: see `_deletions`."""
     first_ms = since_ms // DAY_MS * DAY_MS
     days: Counter[int] = Counter()
-    for row in deleted.to_pylist():
-        days[row["day_ms"]] += row["records"] or 0
+    for row in deleted:
+        days[parse_time(row["day"])] += row["records"] or 0
     if not days:
-        return []
-    every = range(min(first_ms, *days), max(until_ms, *days) + 1, DAY_MS)
-    return [Point(day + DAY_MS // 2, days[day]) for day in every]
+        return {}
+    all_days = range(min(first_ms, *days), max(until_ms, *days) + 1, DAY_MS)
+    return {day + DAY_MS // 2: days[day] for day in all_days}
 
 
 RECORDED_FIELDS = (
@@ -168,37 +168,41 @@ RECORDED_FIELDS = (
 )
 
 
-def _newest(replay: Replay) -> DataFrame:
-    """The partitions at the newest entry. Grain: topic, partition."""
-    columns = [*RECORDED_FIELDS, "reason", "last_stable_offset", "size_bytes"]
-    return replay.rows(RowKind.PARTITION, columns).where(
-        (F.col("entry") == replay.past.timeline.period[-1].entry.entry)
-        & F.col("topic").isin([question.topic for question in replay.questions])
+def _newest(replay: Replay) -> list[Row]:
+    """The partitions at the newest entry. Grain: topic, partition. Columns: `RECORDED_FIELDS`,
+    reason, last_stable_offset?, size_bytes?."""
+    names = ", ".join(f'"{name}"' for name in RECORDED_FIELDS)
+    rows = replay.past.query(
+        f"SELECT {names}, reason, last_stable_offset, size_bytes FROM history "
+        f"WHERE kind = {quoted(RowKind.PARTITION.value)} AND {{within}} "
+        f"AND entry = {replay.past.timeline.period[-1].entry.entry}"
     )
+    return [row for row in rows.to_pylist() if row["topic"] in replay.numbers]
 
 
-def _last_moves(replay: Replay) -> pa.Table:
+def _last_moves(replay: Replay) -> list[Row]:
     """When commits last moved. Grain: group, topic, partition?. A group that has moved on a topic
     within the last day has only one row there, without a partition. Columns: the grain;
     committed_offset?: long, the newest; moved_ms?: long, when a commit last changed.
 
     Most groups have moved within the last day, so the other days need not be searched for them.
     """
-    past, topics = replay.past, [question.topic for question in replay.questions]
+    past = replay.past
     last = past.timeline.period[-1]
     day_before = next(
         moment for moment in past.timeline.moments if last.elapsed_ms - moment.elapsed_ms <= DAY_MS
     )
     lately = (
-        _moves(replay, [past.commits_at(topic, day_before, last) for topic in topics])
+        _moves(replay, [past.commits_at(topic, day_before, last) for topic in replay.numbers])
         .groupBy("group", "topic")
         .agg(F.max("moved_ms").alias("moved_ms"))
         .where(F.col("moved_ms") > last.entry.at_ms - DAY_MS)
         .toArrow()
     )
     pairs = replay.session.createDataFrame(lately.select(["group", "topic"]))
-    others = _moves(replay, without=pairs).toArrow()
-    return pa.concat_tables([lately, others], promote_options="default")
+    others = _moves(replay, without=pairs).toArrow().to_pylist()
+    without_partition = dict.fromkeys(("partition", "committed_offset"))
+    return [*(without_partition | row for row in lately.to_pylist()), *others]
 
 
 def _moves(
@@ -210,7 +214,7 @@ def _moves(
     Grain: group, topic, partition. Columns: see `_last_moves`."""
     columns = ["at", "group", "topic", "partition", "committed_offset"]
     rows = replay.rows(RowKind.COMMIT, columns, selections).where(
-        F.col("topic").isin([question.topic for question in replay.questions])
+        F.col("topic").isin([*replay.numbers])
     )
     if without is not None:
         rows = rows.join(F.broadcast(without), ["group", "topic"], "left_anti")
@@ -232,15 +236,15 @@ def _moves(
     )
 
 
-def keeping_groups(newest: pa.Table, moved: pa.Table) -> tuple[KeepingGroup, ...]:
+def keeping_groups(newest: Rows, moved: Rows) -> tuple[KeepingGroup, ...]:
     """``newest``: see `_newest`; ``moved``: see `_last_moves`."""
     since: dict[tuple[str, str], int] = {}
-    for row in moved.to_pylist():
+    for row in moved:
         if row["moved_ms"] is not None:
             key = row["group"], row["topic"]
             since[key] = max(row["moved_ms"], since.get(key, 0))
     kept: dict[tuple[str, str], list[KeptRecords]] = {}
-    for row in newest.to_pylist():
+    for row in newest:
         if row["reason"] not in [*Reason]:  # one that only a later version gives
             continue
         for part in kept_of(_plan_row(row), row["size_bytes"]):
@@ -250,8 +254,8 @@ def keeping_groups(newest: pa.Table, moved: pa.Table) -> tuple[KeepingGroup, ...
         KeepingGroup(
             group,
             topic,
-            sum(part.records for part in parts),
             total(part.size_bytes for part in parts),
+            sum(part.records for part in parts),
             since.get((group, topic)),
         )
         for (group, topic), parts in kept.items()
@@ -259,7 +263,7 @@ def keeping_groups(newest: pa.Table, moved: pa.Table) -> tuple[KeepingGroup, ...
     return tuple(sorted(keepers, key=lambda row: (-(row.bytes or 0), -row.records, row.group)))
 
 
-def _plan_row(row: Mapping[str, Any]) -> PlanRow:
+def _plan_row(row: Row) -> PlanRow:
     """The plan's row, as far as the history has it. ``row``: see `_newest`."""
     reason = Reason(row["reason"])
     bounds = ("min_committed_offset", "retention_offset", "last_stable_offset", "high_watermark")
@@ -276,23 +280,21 @@ def _plan_row(row: Mapping[str, Any]) -> PlanRow:
     )
 
 
-def _unread(newest: pa.Table) -> tuple[str, ...]:
+def _unread(newest: Rows) -> tuple[str, ...]:
     """The topics that no group reads."""
     read = {
-        row["topic"]
-        for row in newest.to_pylist()
-        if row["groups"] or row["reason"] != Reason.NO_GROUP.value
+        row["topic"] for row in newest if row["groups"] or row["reason"] != Reason.NO_GROUP.value
     }
-    return tuple(sorted({*newest["topic"].to_pylist()} - read))
+    return tuple(sorted({row["topic"] for row in newest} - read))
 
 
-def _stopped(newest: pa.Table, moved: pa.Table, timeline: Timeline) -> tuple[StoppedGroup, ...]:
+def _stopped(newest: Rows, moved: Rows, timeline: Timeline) -> tuple[StoppedGroup, ...]:
     """The groups that have stopped. A group that has never moved in this time counts as stopped
     since its beginning."""
     begin_ms, until_ms = (timeline.moments[at].entry.at_ms for at in (0, -1))
-    ends = {(row["topic"], row["partition"]): row["high_watermark"] for row in newest.to_pylist()}
+    ends = {(row["topic"], row["partition"]): row["high_watermark"] for row in newest}
     groups: dict[str, tuple[set[str], int, int | None]] = {}
-    for row in moved.to_pylist():
+    for row in moved:
         topics, records, since = groups.get(row["group"], (set(), 0, None))
         end = ends.get((row["topic"], row["partition"]))
         if row["committed_offset"] is not None and end is not None:

@@ -2,102 +2,130 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TypeAlias
 
 import numpy as np
 
+from retentiond.fields import (
+    API,
+    BYTES,
+    GIB_DAYS,
+    NUMBER,
+    RECORDS,
+    TEXT,
+    TEXTS,
+    TIME,
+    TOTAL,
+    described,
+    figure,
+    row_of,
+    rows_of,
+    said,
+)
 from retentiond.formatting import DAY_MS, GIB, HOUR_MS
 from retentiond.history.ask.past import Past
 from retentiond.history.schema import RowKind
+from retentiond.history.table import quoted
 
-if TYPE_CHECKING:
-    from retentiond.history.ask.replay import Replay
+LAST_MS = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp() * 1000)
+"""A disk that fills in ten thousand years has no date."""
 
 POINTS = 120
 """The greatest number of points of a chart's line."""
 
 
-class TopicSaving(NamedTuple):
-    """What retentiond has saved on a topic, by means over the time with it and without it. They are
-    known for ``known_ms``; 0 if that is not known. ``owner``: by the newest entry."""
+@described
+class TopicSaving:
+    """What retentiond has saved on a topic, or on all together, by means over the time with it and
+    without it. They are known for ``known_ms``; 0 if that is not known."""
 
-    topic: str
-    mean_bytes: int | None
-    without_mean_bytes: int | None
-    records_deleted: int
-    deletions: int
-    known_ms: int = 0
-    owner: str | None = None
+    topic: str = said(TEXT, "the topic", (API,), column="TOPIC")
+    owner: str | None = said(
+        TEXT, "who is asked about it, by the newest entry", (API,), column="OWNER"
+    )
+    mean_bytes: int | None = said(BYTES, "its mean", column="MEAN")
+    without_mean_bytes: int | None = said(BYTES, "its mean without retentiond", column="WITHOUT")
 
-    @property
-    def saved_gib_days(self) -> float | None:
-        if self.saved_bytes is None or not self.known_ms:
-            return None
-        return self.saved_bytes / GIB * self.known_ms / DAY_MS
-
-    @property
+    @figure(BYTES, "the difference", column="SAVED", name="saved_mean_bytes")
     def saved_bytes(self) -> int | None:
         if self.mean_bytes is None or self.without_mean_bytes is None:
             return None
         return max(0, self.without_mean_bytes - self.mean_bytes)
 
+    @figure(GIB_DAYS, "that difference, times the time for which it is known", column="GIB·DAYS")
+    def saved_gib_days(self) -> float | None:
+        if self.saved_bytes is None or not self.known_ms:
+            return None
+        return self.saved_bytes / GIB * self.known_ms / DAY_MS
 
-class KeepingGroup(NamedTuple):
-    """What a group keeps of a topic at the newest entry (`retentiond.decide.kept_records`).
-    ``since_ms``: when a commit of it last moved; None if none has in this time."""
-
-    group: str
-    topic: str
-    records: int
-    bytes: int | None
-    since_ms: int | None
+    records_deleted: int = said(RECORDS, "what retentiond has deleted", column="RECORDS DELETED")
+    deletions: int = said(NUMBER, "how many requests did that")
+    known_ms: int = 0
 
 
-class StoppedGroup(NamedTuple):
+@described
+class KeepingGroup:
+    """What a group keeps of a topic at the newest entry (`retentiond.decide.kept_records`)."""
+
+    group: str = said(TEXT, "the group", column="GROUP")
+    topic: str = said(TEXT, "the topic", column="TOPIC")
+    bytes: int | None = said(BYTES, "about what the records take", column="BYTES")
+    records: int = said(RECORDS, "how many it keeps", column="RECORDS")
+    since_ms: int | None = said(TIME, "when a commit of it last moved; null: not in this time")
+
+
+@described
+class StoppedGroup:
     """A group that has committed nothing for a day or longer, with records to read."""
 
-    group: str
-    topics: tuple[str, ...]
-    records: int
-    since_ms: int | None
+    group: str = said(TEXT, "the group", column="GROUP")
+    topics: tuple[str, ...] = said(TEXTS, "where it is behind", column="TOPICS")
+    records: int = said(RECORDS, "how many it has yet to read", column="RECORDS BEHIND")
+    since_ms: int | None = said(TIME, "when a commit of it last moved; null: not in this time")
 
 
-class LogDirFilling(NamedTuple):
-    """A log directory. ``full_ms``: when it will be full if the trend of the last day goes on; None
-    if it doesn't fill up, or was seen for less than an hour (too short, because retention frees
-    whole segments). ``seen_ms``: how much of that day it was seen for."""
+@described
+class LogDirFilling:
+    """A log directory. ``full_ms``: None also if it was seen for less than an hour (too short,
+    because retention frees whole segments). ``seen_ms``: how much of the last day it was seen
+    for."""
 
-    broker: int
-    log_dir: str
-    total_bytes: int
-    usable_bytes: int
-    full_ms: int | None
+    broker: int = said(NUMBER, "the broker", column="BROKER")
+    log_dir: str = said(TEXT, "its log directory", column="LOG DIRECTORY")
+    usable_bytes: int = said(BYTES, "what is usable of its disk", column="USABLE")
+    total_bytes: int = said(BYTES, "the disk's size", column="TOTAL")
+    full_ms: int | None = said(
+        TIME, "when it is full if it fills as in the last day; null: it does not", name="full_at"
+    )
     seen_ms: int
 
 
-class Point(NamedTuple):
-    at_ms: int
-    value: float
+Line: TypeAlias = Mapping[int, float]
+"""A chart's values, by epoch milliseconds."""
 
 
-@dataclass(frozen=True, slots=True)
+@described
 class Report:
     """The report. ``bytes_by_topic``, ``without_by_topic``: means over equal stretches of time.
     ``deleted_by_day``: records, at the noon of each day. ``used_by_log_dir``: percent."""
 
     past: Past
-    topics: tuple[TopicSaving, ...]
-    total: TopicSaving
-    keepers: tuple[KeepingGroup, ...]
-    unread_topics: tuple[str, ...]
-    stopped: tuple[StoppedGroup, ...]
-    log_dirs: tuple[LogDirFilling, ...]
-    bytes_by_topic: Mapping[str, Sequence[Point]]
-    without_by_topic: Mapping[str, Sequence[Point]]
-    deleted_by_day: Sequence[Point]
-    used_by_log_dir: Mapping[str, Sequence[Point]]
+    topics: tuple[TopicSaving, ...] = said(rows_of(TopicSaving), "what was saved on each")
+    total: TopicSaving = said(row_of(TopicSaving, TOTAL), "what was saved on all together")
+    keepers: tuple[KeepingGroup, ...] = said(rows_of(KeepingGroup), "what groups keep")
+    unread_topics: tuple[str, ...] = said(TEXTS, "the topics that nobody reads")
+    stopped: tuple[StoppedGroup, ...] = said(
+        rows_of(StoppedGroup),
+        "who is behind, and commits no longer",
+        name="stopped_groups",
+    )
+    log_dirs: tuple[LogDirFilling, ...] = said(rows_of(LogDirFilling), "where logs lie")
+    bytes_by_topic: Mapping[str, Line]
+    without_by_topic: Mapping[str, Line]
+    deleted_by_day: Line
+    used_by_log_dir: Mapping[str, Line]
 
 
 def full_ms(points: Sequence[tuple[int, float]], at_ms: int) -> int | None:
@@ -108,7 +136,7 @@ def full_ms(points: Sequence[tuple[int, float]], at_ms: int) -> int | None:
     if usable <= 0:
         return at_ms - elapsed + next(at for at, free in points if free <= 0)
     left_ms = ms_until_full(points)
-    return None if left_ms is None else at_ms + int(left_ms)
+    return None if left_ms is None else min(at_ms + int(left_ms), LAST_MS)
 
 
 def ms_until_full(points: Sequence[tuple[int, float]]) -> float | None:
@@ -137,26 +165,27 @@ def trend(points: Sequence[tuple[int, float]]) -> float:
     return float(np.median(slopes)) if len(slopes) else 0.0
 
 
-def log_dirs_of(replay: Replay) -> list[tuple[LogDirFilling, list[Point]]]:
+def log_dirs_of(past: Past) -> Iterator[tuple[LogDirFilling, Line]]:
     """Each log directory, and the percent of it that was used."""
-    moments = {known.entry.entry: known for known in replay.past.timeline.period}
-    columns = ["broker", "log_dir", "total_bytes", "usable_bytes"]
-    rows = replay.rows(RowKind.LOG_DIR, columns).orderBy("broker", "log_dir", "entry")
+    moments = {moment.entry.entry: moment for moment in past.timeline.period}
+    rows = past.query(
+        "SELECT entry, broker, log_dir, total_bytes, usable_bytes FROM history "
+        f"WHERE kind = {quoted(RowKind.LOG_DIR.value)} AND {{within}} "
+        "ORDER BY broker, log_dir, entry"
+    )
     width = max(1, -(-len(moments) // POINTS))
     by_dir: dict[tuple[int, str], list[tuple[int, int, int, int]]] = {}
-    for row in rows.toArrow().to_pylist():
+    for row in rows.to_pylist():
         moment = moments.get(row["entry"])
         if moment is not None and row["usable_bytes"] is not None and row["total_bytes"]:
             by_dir.setdefault((row["broker"], row["log_dir"]), []).append(
                 (moment.elapsed_ms, moment.entry.at_ms, row["total_bytes"], row["usable_bytes"])
             )
-    log_dirs = []
     for (broker, log_dir), readings in by_dir.items():
         elapsed, at_ms, total, usable = readings[-1]
         lately = [(at, free) for at, _, _, free in readings if elapsed - at <= DAY_MS]
         filling = LogDirFilling(
-            *(broker, log_dir, total, usable), full_ms(lately, at_ms), elapsed - lately[0][0]
+            *(broker, log_dir, usable, total), full_ms(lately, at_ms), elapsed - lately[0][0]
         )
-        points = [Point(at, 100 * (1 - free / size)) for _, at, size, free in readings[::width]]
-        log_dirs.append((filling, points))
-    return log_dirs
+        used = {at: 100 * (1 - free / size) for _, at, size, free in readings[::width]}
+        yield filling, used

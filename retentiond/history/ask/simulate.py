@@ -10,8 +10,7 @@ It also says which entries of a policy the past can't judge.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -20,6 +19,21 @@ from pyspark.sql import functions as F
 from retentiond.config import PolicyConflict, TopicPolicy
 from retentiond.config.pattern import Pattern
 from retentiond.config.policy import PolicyEntry
+from retentiond.fields import (
+    API,
+    BYTES,
+    FLAG,
+    MILLISECONDS,
+    RECORDS,
+    TEXT,
+    TOTAL,
+    FiguresOf,
+    described,
+    figure,
+    row_of,
+    rows_of,
+    said,
+)
 from retentiond.history.ask.missed import MAY_HAVE_MISSED, Missed, doubts_of, missed
 from retentiond.history.ask.observed import (
     judged_ms,
@@ -56,49 +70,60 @@ MEASURED_COLUMNS = (
 MISSED_COLUMNS = ("log", "place", "start", "kafka_start")
 """What `missed` needs of the doubtful moments, so that the past is replayed once."""
 
-FIGURES = ("mean_bytes", "peak_bytes", "simulated_mean_bytes", "simulated_peak_bytes")
+FIGURES = (
+    *("mean_bytes", "peak_bytes", "simulated_mean_bytes", "simulated_peak_bytes"),
+    "simulated_records_deleted",
+)
 
 
-@dataclass(frozen=True, slots=True)
+@described
 class SimulatedTopic:
-    """The simulation of a topic. Bytes are None if they were never known. ``retention_ms``: the
-    tried retention; None if the policy deletes nothing from the topic. ``observed_ms``: see the
-    function of that name. ``recorded_ms``: for how much of the first R of it, R being the tried
-    retention, the record has the retention offsets of that very retention. ``whole_life``: see
-    `seen_from_birth`."""
+    """The simulation of a topic, or of all together. Bytes are None if they were never known.
+    ``recorded_ms``: for how much of the first R of the observed time, R being the tried retention,
+    the record has the retention offsets of that very retention."""
 
-    topic: str
-    retention_ms: int | None
-    mean_bytes: int | None
-    peak_bytes: int | None
-    simulated_mean_bytes: int | None
-    simulated_peak_bytes: int | None
-    simulated_records_deleted: int
-    missed: tuple[Missed, ...]
-    observed_ms: int = 0
-    recorded_ms: int = 0
-    whole_life: bool = False
+    topic: str = said(TEXT, "the topic", (API,), column="TOPIC")
+    retention_ms: int | None = said(
+        MILLISECONDS, "what is tried; null: none", (API,), column="RETENTION"
+    )
+    observed_ms: int = said(MILLISECONDS, "for how long it was observed without gaps", (API,))
+    recorded_ms: int
 
-    @property
+    @figure(MILLISECONDS, "of how much of that the past can tell", (API,))
     def judged_ms(self) -> int:
-        """Of how much time the past can tell. Of a topic that was seen from its birth on it tells
-        all."""
+        """Of a topic that was seen from its birth on it tells all."""
         unknown_ms = 0 if self.whole_life else self.retention_ms or 0
         return judged_ms(self.observed_ms, unknown_ms, self.recorded_ms)
 
+    whole_life: bool = said(FLAG, "whether it is young, and was seen for its whole life", (API,))
+    mean_bytes: int | None = said(BYTES, "its mean", column="MEAN")
+    peak_bytes: int | None = said(BYTES, "its peak", column="PEAK", spare=True)
+    simulated_mean_bytes: int | None = said(BYTES, "its simulated mean", column="SIMULATED MEAN")
+    simulated_peak_bytes: int | None = said(
+        BYTES, "its simulated peak", column="SIMULATED PEAK", spare=True
+    )
+    simulated_records_deleted: int = said(
+        RECORDS, "how many would have gone", column="RECORDS DELETED", spare=True
+    )
+    missed: tuple[Missed, ...] = said(rows_of(Missed), "what readers would have missed", (API,))
+    missed_records = FiguresOf("missed").sum(
+        RECORDS, "how many that are", (), of="records", column="MISSED", is_dash=True
+    )
 
-NOTHING = SimulatedTopic("total", None, None, None, None, None, 0, ())
+
+NOTHING = SimulatedTopic("total", None, 0, 0, False, None, None, None, None, 0, ())
 """The total of no topic."""
 
 
-@dataclass(frozen=True, slots=True)
+@described
 class Simulation:
-    """The simulation of all topics. ``total``: all topics together; its peaks are those of the sum,
-    at moments when all topics are known."""
+    """The simulation of all topics."""
 
     past: Past
-    topics: tuple[SimulatedTopic, ...]
-    total: SimulatedTopic
+    topics: tuple[SimulatedTopic, ...] = said(rows_of(SimulatedTopic), "by name")
+    total: SimulatedTopic = said(
+        row_of(SimulatedTopic, TOTAL), "of all topics together, at moments when all are known"
+    )
 
 
 def simulate(replay: Replay, least_ms: int = 0) -> Simulation:
@@ -116,19 +141,22 @@ def simulate(replay: Replay, least_ms: int = 0) -> Simulation:
     stretches = seen_stretches(replay.past)
     observed = observed_ms(stretches)
     young = seen_from_birth(replay, observed, least_ms)
-    topics = [
-        replace(
-            _topic(question.topic, question.retention_ms, row, losses.get(question.topic, ())),
-            observed_ms=observed.get(question.topic, 0),
-            recorded_ms=recorded_ms(stretches.get(question.topic, ()), question.retention_ms),
-            whole_life=question.topic in young,
+    topics = tuple(
+        SimulatedTopic(
+            question.topic,
+            question.retention_ms,
+            observed.get(question.topic, 0),
+            recorded_ms(stretches.get(question.topic, ()), question.retention_ms),
+            question.topic in young,
+            **rounded(row),
+            missed=tuple(losses.get(question.topic, ())),
         )
         for row in sorted(of_topics, key=lambda row: row["topic"])
         for question in (replay.questions[row["topic"]],)
-    ]
-    all_losses = [loss for topic in topics for loss in topic.missed]
-    total = _topic("total", None, of_all[0], all_losses)
-    return Simulation(replay.past, tuple(topics), total)
+    )
+    all_losses = tuple(loss for topic in topics for loss in topic.missed)
+    total = SimulatedTopic("total", None, 0, 0, False, **rounded(of_all[0]), missed=all_losses)
+    return Simulation(replay.past, topics, total)
 
 
 def doubts_apart(starts: DataFrame) -> DataFrame:
@@ -191,7 +219,7 @@ def over_time(by_moment: DataFrame, grain: Sequence[str]) -> DataFrame:
         "simulated_mean_bytes": f"sum(weight * simulated_bytes) / {time}",
         "simulated_peak_bytes": "max(simulated_bytes)",
         "known_ms": "sum(IF(bytes IS NULL, 0L, weight))",
-        "records": "sum(records)",
+        "simulated_records_deleted": "coalesce(sum(records), 0L)",
         "since": "min(IF(doubtful, order, NULL))",
         "until": "max(IF(doubtful, order, NULL))",
     }
@@ -200,22 +228,9 @@ def over_time(by_moment: DataFrame, grain: Sequence[str]) -> DataFrame:
     )
 
 
-def _topic(
-    name: str, retention_ms: int | None, row: dict[str, Any], losses: Sequence[Missed]
-) -> SimulatedTopic:
-    mean, peak, simulated_mean, simulated_peak = (
-        None if row[figure] is None else round(row[figure]) for figure in FIGURES
-    )
-    return SimulatedTopic(
-        name,
-        retention_ms,
-        mean,
-        peak,
-        simulated_mean,
-        simulated_peak,
-        row["records"] or 0,
-        tuple(losses),
-    )
+def rounded(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The `FIGURES` of a row of `over_time`."""
+    return {name: None if row[name] is None else round(row[name]) for name in FIGURES}
 
 
 def not_judged(

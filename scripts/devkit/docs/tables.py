@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import dropwhile
 from typing import Any
 
+from retentiond.cli.past.doubts import Doubts
 from retentiond.config import Difference
 from retentiond.disks.broker_disks import DiskReport
 from retentiond.disks.pressure import LogDirRelief
@@ -20,6 +21,10 @@ from retentiond.fields import (
     PLAN,
     figures_of,
 )
+from retentiond.history.ask.past import Timeline
+from retentiond.history.ask.recommend import Recommendation
+from retentiond.history.ask.report_figures import Report
+from retentiond.history.ask.simulate import Simulation
 from retentiond.model import ROW_FIELDS, Plan
 from retentiond.state.audit_records import DeletionRecord
 from retentiond.state.operator_actions import Action
@@ -85,7 +90,7 @@ def nested(row: type[Any], within: str = "") -> Iterator[Sequence[str]]:
         if field.said.in_json:
             kind, metric = field.said.type, code([field.said.metric] if field.said.metric else [])
             yield f"`{within}{field.name}`", kind.unit or "", field.said.meaning, metric
-            if kind.row is not None:
+            if kind.row is not None and kind.where is None:
                 yield from nested(kind.row, f"{within}{field.name}.")
 
 
@@ -103,6 +108,9 @@ PRINTED: dict[str, tuple[type[Any], ...]] = {
     "audit": (DeletionRecord, Action),
     "delete-records": (Item,),
     "orphans": (Scan,),
+    "simulate": (Timeline, Doubts, Simulation),
+    "recommend": (Timeline, Recommendation),
+    "report": (Timeline, Report),
 }
 """The rows of a command's JSON, in this order."""
 

@@ -14,11 +14,12 @@ import pytest
 
 from retentiond.cli.output.printing import Printer
 from retentiond.cli.past.doubts import NO_SUCH_TOPIC
-from retentiond.cli.past.options import period, say_kept_longer, say_retention
+from retentiond.cli.past.options import period, say_kept_longer
 from retentiond.cli.past.recommend import _because, write
 from retentiond.config import ExternalReader, TopicPolicy, load
 from retentiond.errors import UsageError
 from retentiond.fields import rfc3339
+from retentiond.formatting import say_retention
 from retentiond.history.ask import rows as rows_of_the_past
 from retentiond.history.ask.recommend import NOBODY_CAME_BACK, Recommendation
 from retentiond.history.ask.rows import sessions_for
@@ -119,7 +120,7 @@ def test_of_a_time_without_entries_both_ends_may_be_wrong(
 
 
 def recommendation(topic: str, ms: int, limit_ms: int | None = None) -> Recommendation:
-    simulated = SimulatedTopic(topic, ms, 9, 9, 9, 9, 0, ())
+    simulated = SimulatedTopic(topic, ms, 0, 0, False, 9, 9, 9, 9, 0, ())
     return Recommendation(topic, ms, 9, NOBODY_CAME_BACK, 1, False, limit_ms, simulated)
 
 
@@ -407,7 +408,8 @@ def test_where_nothing_was_seen_twice_nothing_is_recommended(
 def test_a_simulated_mean_above_the_mean_is_explained(
     mean: int | None, simulated: int, is_said: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    say_kept_longer(Printer(), [SimulatedTopic("orders", 1, mean, mean, simulated, 10, 0, ())])
+    topic = SimulatedTopic("orders", 1, 0, 0, False, mean, mean, simulated, 10, 0, ())
+    say_kept_longer(Printer(), [topic])
     assert ("above MEAN on 1 topic: retentiond deleted" in capsys.readouterr().out) is is_said
 
 

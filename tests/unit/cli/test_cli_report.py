@@ -49,7 +49,7 @@ def reported(
     return found
 
 
-GOES = {"verdict": "delete", "reason": "consumed"}
+GOES: dict[str, Any] = {"verdict": "delete", "reason": "consumed"}
 
 
 def three_days() -> list[PastEntry]:

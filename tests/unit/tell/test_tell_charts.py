@@ -9,7 +9,7 @@ import pytest
 
 from retentiond.cli.output.report import on_disk
 from retentiond.formatting import HOUR_MS
-from retentiond.history.ask.report_figures import Point
+from retentiond.history.ask.report_figures import Line
 from retentiond.tell.charts import (
     INLINE_LOOK,
     REPORT_LOOK,
@@ -25,8 +25,8 @@ DAY_MS = 24 * HOUR_MS
 MIDNIGHT_MS = 20_700 * DAY_MS
 
 
-def line(*gib: float) -> list[Point]:
-    return [Point(MIDNIGHT_MS + hour * HOUR_MS, each * GIB) for hour, each in enumerate(gib)]
+def line(*gib: float) -> Line:
+    return {MIDNIGHT_MS + hour * HOUR_MS: size * GIB for hour, size in enumerate(gib)}
 
 
 def places(svg: str, word: str) -> list[tuple[float, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from deltalake import write_deltalake
 from retentiond.history.ask.observed import observed_ms, recorded_ms, seen_stretches
 from retentiond.history.ask.past import history_at, open_past
 from retentiond.history.ask.question import TriedPolicy
-from retentiond.history.ask.simulate import SimulatedTopic, not_judged
+from retentiond.history.ask.simulate import NOTHING, not_judged
 from tests.support.builders.past_clusters import (
     BEGIN,
     HOUR_MS,
@@ -95,8 +96,9 @@ def test_what_the_record_has_of_the_tried_retention_is_judged_from_the_first_ent
     entries = [recorded_hour(number, *retentions) for number, retentions in enumerate(hours)]
     assert of_four_hours(tmp_path, entries) == expected
     observed_hours, recorded_hours = expected
-    topic = SimulatedTopic(
-        *("orders", 4 * HOUR_MS, None, None, None, None, 0, ()),
+    topic = replace(
+        NOTHING,
+        retention_ms=4 * HOUR_MS,
         observed_ms=observed_hours * HOUR_MS,
         recorded_ms=recorded_hours * HOUR_MS,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
 import pytest
 
 from retentiond.config import Limits
@@ -10,6 +9,7 @@ from retentiond.decide.limits import within_limits
 from retentiond.disks.broker_disks import DiskReport
 from retentiond.history.ask.report import deleted_by_day, keeping_groups
 from retentiond.history.ask.report_figures import full_ms, trend
+from retentiond.history.entries import day_of
 from retentiond.history.schema import PLAN_FIELDS
 from retentiond.model import PlanRow, Reason
 from retentiond.tell.figures.answers import PartitionAnswer
@@ -22,11 +22,12 @@ NOW_MS = 1_000 * HOUR_MS
 def test_the_records_of_a_day_stand_at_its_noon_and_no_day_is_left_out() -> None:
     day_ms = 24 * HOUR_MS
     begin_ms = NOW_MS // day_ms * day_ms
-    deleted = pa.table({"day_ms": [begin_ms + day_ms] * 2 + [begin_ms], "records": [1, None, 5]})
+    days = [day_of(begin_ms + day_ms)] * 2 + [day_of(begin_ms)]
+    deleted = [{"day": day, "records": n} for day, n in zip(days, [1, None, 5], strict=True)]
     points = deleted_by_day(deleted, begin_ms + 20 * HOUR_MS, begin_ms + 3 * day_ms)
     noon_ms = begin_ms + day_ms // 2
-    assert points == [(noon_ms + day * day_ms, n) for day, n in enumerate((5, 1, 0, 0))]
-    assert deleted_by_day(deleted.slice(0, 0), begin_ms, begin_ms) == []
+    assert points == {noon_ms + day * day_ms: n for day, n in enumerate((5, 1, 0, 0))}
+    assert deleted_by_day([], begin_ms, begin_ms) == {}
 
 
 @pytest.mark.parametrize(
@@ -49,20 +50,18 @@ def test_the_records_of_a_day_stand_at_its_noon_and_no_day_is_left_out() -> None
 def test_what_a_group_keeps_is_what_the_page_says_that_it_keeps(planned: PlanRow) -> None:
     """Of the row as the history has it."""
     recorded = {
-        **{name: getattr(planned, name) for name, _ in PLAN_FIELDS},
+        **{name: getattr(planned, name) for name, *_ in PLAN_FIELDS},
         "last_stable_offset": planned.high_watermark,
         "size_bytes": 19_000,
     }
-    nothing_moved = pa.table({"group": [], "topic": [], "moved_ms": []})
-    keepers = keeping_groups(pa.Table.from_pylist([recorded]), nothing_moved)
+    keepers = keeping_groups([recorded], ())
     answer = PartitionAnswer(planned, DiskReport({planned.topic_partition: 19_000}))
     assert [(keeper.group, keeper.records, keeper.bytes) for keeper in keepers] == [
         (part.binding_group, part.records, part.size_bytes)
         for part in answer.kept
         if part.binding_group is not None
     ]
-    later = pa.Table.from_pylist([recorded | {"reason": "of_tomorrow"}])
-    assert keeping_groups(later, nothing_moved) == ()
+    assert keeping_groups([recorded | {"reason": "of_tomorrow"}], ()) == ()
 
 
 def by_the_hour(*usable: float) -> list[tuple[int, float]]:
