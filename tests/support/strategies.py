@@ -158,7 +158,8 @@ def draw_epochs(draw: st.DrawFn, world: Reading) -> None:
             known = draw(st.sampled_from([3, 3, 2, None]))
             told[at] = (3, known, None if known is None else draw(high_offsets))
         for group_id, at in sorted(world.commits):
-            if draw(st.booleans()):
+            # of a commit that can't be read no epoch is told
+            if world.commits[group_id, at] is not None and draw(st.booleans()):
                 world.epochs[group_id, at] = told[at]
 
 
@@ -217,6 +218,7 @@ def worse(draw: st.DrawFn, world: Reading) -> Reading:
     match draw(st.sampled_from(kinds)):
         case "unreadable" if key:
             poorer.commits[key] = None
+            poorer.epochs.pop(key, None)
         case "gone" if key:  # the group is still known to read the topic
             del poorer.commits[key]
             poorer.readers.add((key[0], key[1].topic))
