@@ -67,9 +67,9 @@ def read_text(path: Path, option: str, files: ConfigFiles, most_bytes: int) -> s
             line = exc.object.count(b"\n", 0, exc.start) + 1
             raise ConfigError(f"line {line}: expected UTF-8 text; save the file as UTF-8") from exc
         reason = getattr(exc, "strerror", None) or "not a path"
-        raise ConfigError(
-            f"can't read the configuration ({reason}); give the path of a file with {option}"
-        ) from exc
+        is_denied = isinstance(exc, PermissionError)
+        remedy = "let this user read it" if is_denied else f"give the path of a file with {option}"
+        raise ConfigError(f"can't read the configuration ({reason}); {remedy}") from exc
 
 
 def sentence_of(error: ErrorDetails) -> str:

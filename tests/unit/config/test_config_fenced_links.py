@@ -135,7 +135,9 @@ def test_whatever_a_fenced_file_s_folder_fails_with_holds_its_fence(
     config = load(path, {})
     assert is_held(config)
     assert goes_on(config)
-    assert os.strerror(number) in config.unreadable[0].problem
+    problem = config.unreadable[0].problem
+    assert os.strerror(number) in problem
+    assert ("let this user read it" in problem) == (number == errno.EACCES)
 
 
 def test_a_name_that_is_too_long_holds_its_fence(tmp_path: Path) -> None:
