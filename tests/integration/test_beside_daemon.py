@@ -13,7 +13,6 @@ import pytest
 from retentiond.formatting import say_bytes
 from tests.contract.real import RealDriver
 from tests.support.brokers.command import Done, Process, configure, consumed
-from tests.support.builders.histories import entries_in
 from tests.support.command_here import run_here
 from tests.support.waiting import eventually
 
@@ -79,7 +78,8 @@ def test_what_a_group_keeps_is_one_figure_wherever_it_is_said(
     with Process("run", cwd=tmp_path) as daemon:
         daemon.await_events("retentiond.cycle")
         place = tmp_path / "state" / "history"
-        eventually(lambda: place.exists() and list(entries_in(place)))
+        written = place / "_delta_log" / f"{1:020}.json"  # 0 is the empty table's
+        eventually(written.exists)
         answer = daemon.get(f"/api/groups/{group}").json()
         page = daemon.get(f"/groups/{group}").text
         explained = run_here("explain", topic_name, "--output", "json", cwd=tmp_path).plan

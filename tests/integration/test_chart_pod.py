@@ -208,6 +208,7 @@ def test_the_gates_to_production_open_in_the_running_pod(
     config = {
         "kafka": {"bootstrap.servers": driver.broker.bootstrap_servers},
         "schedule": {"interval": "1s"},
+        "history": {"interval": "1s"},
         "http": {"port": own_port},
         "spark": SPARK,
         "limits": {"worthwhile": None},
