@@ -110,7 +110,8 @@ def one_of_many(report: CycleReport) -> CycleReport:
 
 
 def take_report(browser: Browser, file: Path, recent: Recent) -> None:
-    file.write_text(html(made_up(recent)))
+    found = made_up(recent)
+    file.write_text(html(found, found.past.cluster_id))
     take(browser, file.as_uri(), "report", 1080, width=1000)
 
 

@@ -52,7 +52,7 @@ def page_file(tmp_path: Path) -> Path:
         {"1 /var/lib/kafka": dict.fromkeys(line, 80.0)},
     )
     file = tmp_path / "report.html"
-    file.write_text(html(report))
+    file.write_text(html(report, report.past.cluster_id))
     return file
 
 

@@ -44,7 +44,7 @@ def json_text(report: Report) -> str:
     return json.dumps(report.past.document() | document_of(report), indent=2) + "\n"
 
 
-def table_text(report: Report) -> str:
+def table_text(report: Report, cluster: str) -> str:
     text = io.StringIO()
     printer = Printer(text)
     for title, columns, values in sections(report):
@@ -53,7 +53,7 @@ def table_text(report: Report) -> str:
         printer.say("")
     if report.unread_topics:
         printer.say(f"Nobody reads {say_names(report.unread_topics, 20)}.")
-    say_past(printer, report.past)
+    say_past(printer, report.past, cluster)
     printer.say(summary(report))
     return text.getvalue()
 
@@ -98,9 +98,9 @@ def _minute(epoch_ms: int) -> str:
     return rfc3339(epoch_ms)[:16].replace("T", " ")
 
 
-def html(report: Report, cluster: str | None = None) -> str:
-    """One page without anything from elsewhere: no script, no font, no picture. ``cluster``: the
-    operator's name for it."""
+def html(report: Report, cluster: str) -> str:
+    """One page without anything from elsewhere: no script, no font, no picture. ``cluster``: what
+    it is called."""
     templates = Environment(
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True
     )
@@ -127,7 +127,7 @@ def html(report: Report, cluster: str | None = None) -> str:
             for title, columns, values in sections(report)
         ],
         unread=[say_name(topic) for topic in report.unread_topics],
-        cluster=say_name(cluster or report.past.cluster_id),
+        cluster=say_name(cluster),
         gaps=report.past.document()["gaps"],
     )
 

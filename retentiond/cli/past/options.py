@@ -229,12 +229,22 @@ MOST_SHOWN = 20
 """Lines of one kind."""
 
 
-def say_past(printer: Printer, past: Past) -> None:
-    """Whose it is, what there is to judge by, and what is not."""
+def cluster_called(past: Past, config: Config) -> str:
+    """The operator's name for the answer's cluster if it is that of state_dir, which it is not
+    where --cluster asks for another one; else its id."""
+    from retentiond.state.groups_lookup import cluster_of
+
+    name = config.metrics.cluster
+    is_own = cluster_of(config.state_dir) == past.cluster_id
+    return name if is_own and name else past.cluster_id
+
+
+def say_past(printer: Printer, past: Past, cluster: str) -> None:
+    """Whose it is, what there is to judge by, and what is not. ``cluster``: what it is called."""
     timeline = past.timeline
     period = timeline.period
     printer.say(
-        f"Cluster {say_name(past.cluster_id)}: {say_many(len(period), 'entry', 'entries')} from "
+        f"Cluster {say_name(cluster)}: {say_many(len(period), 'entry', 'entries')} from "
         f"{rfc3339(period[0].entry.at_ms)} to {rfc3339(period[-1].entry.at_ms)}."
     )
     for gap in timeline.gaps[:MOST_SHOWN]:

@@ -30,6 +30,7 @@ from retentiond.cli.past.options import (
     TopicPatterns,
     answered,
     asked_questions,
+    cluster_called,
     period,
     say_kept_longer,
     say_past,
@@ -166,7 +167,7 @@ def show(  # noqa: PLR0917 - what the command has found
     columns = (topic, retention, Column("BECAUSE", TEXT, _because), *means)
     printer.table(columns, recommendations, lambda advice: "yellow" if advice.is_short else "")
     say_kept_longer(printer, (advice.simulated for advice in recommendations))
-    say_past(printer, past)
+    say_past(printer, past, cluster_called(past, config))
     if short := sum(advice.is_short for advice in recommendations):
         printer.say(
             f"{say_count(short)} of {say_many(len(recommendations), 'topic')} "

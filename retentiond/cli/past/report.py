@@ -10,7 +10,7 @@ import typer
 
 from retentiond.cli.options import SINCE, ConfigPath, Debug, gone, load, matching, set_up
 from retentiond.cli.output.files import refuse_without_folder, replace_file
-from retentiond.cli.past.options import ClusterId, answered, asked_questions, period
+from retentiond.cli.past.options import ClusterId, answered, asked_questions, cluster_called, period
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,7 +64,6 @@ def report(  # noqa: PLR0917 - typer hands each option over by its name
     from retentiond.history.ask.replay import Replay
     from retentiond.history.ask.report import report as reported
     from retentiond.history.ask.report import without_retentiond
-    from retentiond.state.groups_lookup import cluster_of
 
     loaded, asked = load(path), period(since)
 
@@ -75,12 +74,11 @@ def report(  # noqa: PLR0917 - typer hands each option over by its name
         )
 
     answer = answered(loaded, asked, question, cluster=cluster)
-    if output is ReportOutput.HTML:
-        # the name is that of the configuration's own cluster: --cluster may ask for another one
-        is_own = cluster_of(loaded.state_dir) == answer.past.cluster_id
-        text = html(answer, loaded.metrics.cluster if is_own else None)
+    if output is ReportOutput.JSON:
+        text = json_text(answer)
     else:
-        text = (json_text if output is ReportOutput.JSON else table_text)(answer)
+        as_text = html if output is ReportOutput.HTML else table_text
+        text = as_text(answer, cluster_called(answer.past, loaded))
     if file is None:
         typer.echo(text, nl=False)
         return

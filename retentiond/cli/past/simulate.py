@@ -30,6 +30,7 @@ from retentiond.cli.past.options import (
     TopicPatterns,
     answered,
     asked_questions,
+    cluster_called,
     period,
     refuse_unseen,
     say_kept_longer,
@@ -162,7 +163,7 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
     )
     if tried.config.disk_pressure is not None and not under_pressure:
         print(WITHOUT_PRESSURE, file=sys.stderr)
-    show(simulation, output, doubts)
+    show(simulation, output, cluster_called(simulation.past, loaded), doubts)
     if exit_code and doubts.shut(simulation.total.missed):
         raise typer.Exit(SOMETHING_FOUND)
 
@@ -173,7 +174,7 @@ WITHOUT_PRESSURE = (
 )
 
 
-def show(simulation: Simulation, output: Output, doubts: Doubts = NO_DOUBTS) -> None:
+def show(simulation: Simulation, output: Output, cluster: str, doubts: Doubts = NO_DOUBTS) -> None:
     from retentiond.history.ask.simulate import SimulatedTopic
 
     if output is Output.JSON:
@@ -189,7 +190,7 @@ def show(simulation: Simulation, output: Output, doubts: Doubts = NO_DOUBTS) -> 
     else:
         printer.say("No topic of that time has a policy that differs in effect.")
     say_kept_longer(printer, simulation.topics)
-    say_past(printer, simulation.past)
+    say_past(printer, simulation.past, cluster)
     _say_missed(printer, simulation.total.missed)
     say_doubts(printer, simulation.topics, doubts)
     printer.say(_summary(simulation.total))

@@ -151,6 +151,7 @@ def test_what_was_saved_who_keeps_what_and_when_disks_are_full(
             "retentiond.state.groups_lookup.cluster_of", lambda _, known=known: known
         )
         assert f"Cluster {shown}," in command(*asked, "--output", "html").out
+        assert f"\nCluster {shown}: 73 entries from " in command(*asked).out
     assert "GIB·DAYS" in page.upper()
 
 
