@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.segment import Segment
 from rich.table import Table
 
-from retentiond.fields import TABLE, Shown, Storage, figures_of, rfc3339
+from retentiond.fields import TABLE, Shown, Storage, figures_of
 from retentiond.formatting import printable, say_field
 
 T = TypeVar("T")
@@ -186,16 +186,6 @@ def print_json(document: object, to: IO[str] | None = None) -> None:
     to = to or sys.stdout
     json.dump(document, to, indent=2)
     to.write("\n")
-
-
-def told(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """A value for JSON, where a time in epoch milliseconds (``at_ms``) is a text (``at``). No other
-    field may end in ``_ms``."""
-    times = {name for name, value in fields.items() if name.endswith("_ms") and value is not None}
-    return {
-        name.removesuffix("_ms"): rfc3339(value) if name in times else value
-        for name, value in fields.items()
-    }
 
 
 def print_json_list(documents: Iterable[object]) -> None:
