@@ -37,7 +37,15 @@ from retentiond.cli.past.options import (
 )
 from retentiond.errors import UsageError
 from retentiond.fields import document_of, rfc3339
-from retentiond.formatting import MINUTE_MS, say_about, say_count, say_many, say_name, say_verb
+from retentiond.formatting import (
+    MINUTE_MS,
+    say_about,
+    say_count,
+    say_many,
+    say_name,
+    say_names,
+    say_verb,
+)
 from retentiond.kafka.interface import INTERNAL_TOPICS
 
 if TYPE_CHECKING:
@@ -124,20 +132,29 @@ SEEN_ONCE = "it was seen in a single entry"
 def _not_judged(
     recommendations: Sequence[Recommendation], once: Iterable[str], config: Config
 ) -> Doubts:
-    """The topics of which the past tells nothing, and why."""
-    why = {
-        **{
-            advice.topic: never_judged(advice.observed_ms, advice.retention_ms, "recommended")
-            for advice in recommendations
-            if not advice.judged_ms
-        },
-        **dict.fromkeys(once, SEEN_ONCE),
-    }
+    """The topics of which the past tells nothing, or nothing good, and why."""
+    reasons = {advice.topic: _why_not(advice) for advice in recommendations}
+    why = {topic: reason for topic, reason in reasons.items() if reason}
+    why |= dict.fromkeys(once, SEEN_ONCE)
     doubts = [
         Doubt(topic, getattr(config.policy_for(topic), "owner", None), why[topic], topic)
         for topic in sorted(why)
     ]
     return Doubts(sorted(doubts, key=lambda doubt: doubt.owner or ""))
+
+
+def _why_not(advice: Recommendation) -> str:
+    """Why the recommended retention is not to be relied on; empty if it is."""
+    if missed := advice.simulated.missed:
+        groups = say_names(sorted({loss.group for loss in missed}), 3)
+        return (
+            f"under the recommended retention {groups} would have missed records that were older "
+            "by their timestamps than by when they were written, or that retention.ms is too "
+            "short for"
+        )
+    if not advice.judged_ms:
+        return never_judged(advice.observed_ms, advice.retention_ms, "recommended")
+    return ""
 
 
 def show(  # noqa: PLR0917 - what the command has found
@@ -214,8 +231,8 @@ def write(
     never: Collection[str],
     once: Iterable[str] = (),
 ) -> None:
-    """Whole minutes. What the past tells nothing of is on trial. ``never``: topics that nothing can
-    be deleted from, which are left out. ``once``: as in `show`. Raises `UsageError`."""
+    """Whole minutes. What is not to be relied on is on trial. ``never``: topics that nothing can be
+    deleted from, which are left out. ``once``: as in `show`. Raises `UsageError`."""
     from retentiond.config import TopicPolicy, Worthwhile
     from retentiond.config.document import dumped
 
@@ -256,7 +273,7 @@ def _entry(advice: Recommendation, policy: TopicPolicy) -> dict[str, Any]:
     pressure_ms = policy.pressure_retention_ms
     if pressure_ms is not None:  # a longer one would be refused
         pressure_ms = min(pressure_ms, advice.written_ms)
-    dry_run = policy.dry_run or not advice.judged_ms
+    dry_run = policy.dry_run or bool(_why_not(advice))
     policy = replace(policy, enabled=True, pressure_retention_ms=pressure_ms, dry_run=dry_run)
     entry = entry_document(advice.topic, policy)
     del entry["retention.commitoffset.ms"]

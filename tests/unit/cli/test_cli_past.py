@@ -15,12 +15,13 @@ import pytest
 from retentiond.cli.output.printing import Printer
 from retentiond.cli.past.doubts import NO_SUCH_TOPIC
 from retentiond.cli.past.options import period, say_kept_longer
-from retentiond.cli.past.recommend import _because, write
+from retentiond.cli.past.recommend import _because, _not_judged, write
 from retentiond.config import ExternalReader, TopicPolicy, load
 from retentiond.errors import UsageError
 from retentiond.fields import rfc3339
 from retentiond.formatting import say_retention
 from retentiond.history.ask import rows as rows_of_the_past
+from retentiond.history.ask.missed import Missed
 from retentiond.history.ask.recommend import NOBODY_CAME_BACK, Recommendation
 from retentiond.history.ask.rows import sessions_for
 from retentiond.history.ask.simulate import SimulatedTopic
@@ -260,6 +261,23 @@ def test_only_what_the_past_tells_is_written_as_known(config: Path, tmp_path: Pa
     (entry,) = load(tmp_path / "tried.yaml").entries
     assert not entry.policy.dry_run
     assert "on trial" not in (tmp_path / "tried.yaml").read_text()
+
+
+def test_where_a_reader_would_have_missed_records_it_is_on_trial(
+    config: Path, tmp_path: Path
+) -> None:
+    """The recorded retention offset may be above what had been written the retention before."""
+    known = replace(recommendation("orders", HOUR_MS), observed_ms=2 * HOUR_MS)
+    loss = Missed("billing", "orders", 0, 1_000, 40, 100, 60)
+    doubted = replace(known, simulated=replace(known.simulated, missed=(loss,)))
+    assert doubted.judged_ms == HOUR_MS
+    write(tmp_path / "tried.yaml", load(config), [doubted], ())
+    (entry,) = load(tmp_path / "tried.yaml").entries
+    assert entry.policy.dry_run
+    why = "under the recommended retention billing would have missed records"
+    assert f"# on trial: {why}" in (tmp_path / "tried.yaml").read_text()
+    (doubt,) = _not_judged([doubted], (), load(config)).doubts
+    assert doubt.why.startswith(why)
 
 
 @pytest.mark.spark
