@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from retentiond.errors import KafkaUnavailable
+from retentiond.errors import KafkaUnavailable, OtherCluster
 from retentiond.kafka.cluster_identity import ClusterIdentity
 from retentiond.kafka.confluent import admin as failures
 from retentiond.kafka.confluent import client
@@ -199,6 +199,16 @@ def test_a_leader_that_has_not_proven_its_cluster_to_the_other_client_gets_no_re
     answers = deleter.request({A: 4, B: 5, C: 6}, 1.0)
     assert brokers.asked == [("orders", 0, 4), ("orders", 2, 6)]
     assert isinstance(answers[B], DeleteFailure)
+
+
+def test_a_client_of_another_cluster_gets_no_ids() -> None:
+    brokers: Any = Brokers([1, 1, 1], {1: [0]})
+    identity = ClusterIdentity()
+    identity.learn("another", [])
+    deleter = deletions.Deleter(brokers, translate({"bootstrap.servers": "a:1"}), identity)
+    with pytest.raises(OtherCluster):
+        deleter.look([A])
+    assert brokers.described == 0
 
 
 def test_for_a_partition_that_nobody_leads_no_request_goes_out(look: Any) -> None:
