@@ -51,8 +51,10 @@ class Scene:
     """Of the topic's two partitions, with ten records each, a group has read seven.
 
     A mutant may change ``entry``, the topic's policy, ``retentiond``, which is made of it, and what
-    happens ``before_guard``. ``stack`` ends what it opens.
+    happens ``before_guard``. ``stack`` ends what it opens, ``own_kafka`` makes another cluster.
     """
+
+    own_kafka: type[EmbeddedKafka]
 
     def __init__(self, driver: RealDriver, folder: Path, topic: str, stack: ExitStack) -> None:
         self.driver, self.folder, self.topic, self.stack = driver, folder, topic, stack
@@ -96,9 +98,13 @@ def scene(driver: RealDriver, tmp_path: Path, topic_name: str) -> Iterator[Scene
 
 
 @pytest.fixture
-def wide_scene(three: RealDriver, tmp_path: Path, topic_name: str) -> Iterator[Scene]:
+def wide_scene(
+    three: RealDriver, tmp_path: Path, topic_name: str, own_kafka: type[EmbeddedKafka]
+) -> Iterator[Scene]:
     with ExitStack() as stack:
-        yield Scene(three, tmp_path, topic_name, stack)
+        made = Scene(three, tmp_path, topic_name, stack)
+        made.own_kafka = own_kafka
+        yield made
 
 
 Mutant = Callable[[Scene], None]
@@ -297,7 +303,7 @@ def broker_left_out_of_the_listing(scene: Scene) -> None:
 
 @finds("no listing of groups", WIDE)
 def client_of_another_cluster(scene: Scene) -> None:
-    other = scene.stack.enter_context(EmbeddedKafka())
+    other = scene.stack.enter_context(scene.own_kafka())
     deleting = scene.stack.enter_context(closing(connect(other.bootstrap_servers)))
     there = scene.stack.enter_context(closing(RealDriver(other)))
     there.filled_topic(scene.topic, {scene.group: 7}, partitions=2)
