@@ -32,7 +32,7 @@ from tests.faults.held import log_start
 from tests.support.brokers.command import consumed
 from tests.support.brokers.cycles import Retentiond, deleted_up_to, row_of, told
 from tests.support.brokers.deleting import Bench
-from tests.support.brokers.guarded import ENOUGH, EVERY_TOPIC, guarded_kafka, rule
+from tests.support.brokers.guarded import ENOUGH, EVERY_TOPIC, Guarded, guarded_kafka, rule
 from tests.support.tiers import OwnKafka
 from tests.support.waiting import eventually
 
@@ -207,24 +207,29 @@ def test_more_tiered_partitions_than_a_broker_can_look_up_at_once_are_all_looked
     assert {deleted_up_to(report, topic_name, each) for each in range(partitions)} == {2}
 
 
+@pytest.fixture
+def guarded() -> Iterator[Guarded]:
+    with guarded_kafka(tiered=True) as made:
+        yield made
+
+
 def test_without_read_a_tiered_topic_whose_timestamps_nothing_else_tells_is_held(
-    tmp_path: Path, topic_name: str
+    guarded: Guarded, tmp_path: Path, topic_name: str
 ) -> None:
     """Old records in remote storage, and half an hour old ones behind them: a look-up can't tell
     whether the old ones have timestamps."""
-    with guarded_kafka(tiered=True) as guarded:
-        driver = guarded.driver
-        driver.create_topic(topic_name, config=TIERED)
-        produce(driver, topic_name, [OLD_MS] * A_SEGMENT + [YOUNG_MS] * 2)
-        driver.commit("readers", {(topic_name, 0): A_SEGMENT + 2})
-        eventually(lambda: local_start(driver, topic_name), lambda start: start == A_SEGMENT)
-        guarded.grant(*ENOUGH)
-        held = told(Retentiond(guarded.port, tmp_path, entry(topic_name)).cycle(), topic_name)
-        assert (held.verdict, held.reason) == ("hold", "offset_unreadable")
-        assert "grant this principal READ on the topic" in str(held.sentence)
-        assert log_start(driver.broker, topic_name) == 0
+    driver = guarded.driver
+    driver.create_topic(topic_name, config=TIERED)
+    produce(driver, topic_name, [OLD_MS] * A_SEGMENT + [YOUNG_MS] * 2)
+    driver.commit("readers", {(topic_name, 0): A_SEGMENT + 2})
+    eventually(lambda: local_start(driver, topic_name), lambda start: start == A_SEGMENT)
+    guarded.grant(*ENOUGH)
+    held = told(Retentiond(guarded.port, tmp_path, entry(topic_name)).cycle(), topic_name)
+    assert (held.verdict, held.reason) == ("hold", "offset_unreadable")
+    assert "grant this principal READ on the topic" in str(held.sentence)
+    assert log_start(driver.broker, topic_name) == 0
 
-        guarded.grant(*ENOUGH, rule(EVERY_TOPIC, AclOperation.READ))
-        with closing(KafkaCluster(translate(guarded.section), lambda *_: None)) as port:
-            report = Retentiond(port, tmp_path / "2", entry(topic_name)).cycle()
-        assert deleted_up_to(report, topic_name) == A_SEGMENT
+    guarded.grant(*ENOUGH, rule(EVERY_TOPIC, AclOperation.READ))
+    with closing(KafkaCluster(translate(guarded.section), lambda *_: None)) as port:
+        report = Retentiond(port, tmp_path / "2", entry(topic_name)).cycle()
+    assert deleted_up_to(report, topic_name) == A_SEGMENT
