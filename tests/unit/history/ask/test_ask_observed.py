@@ -81,7 +81,8 @@ def recorded_hour(number: int, *retentions: int | None, **entry: Any) -> PastEnt
         ([(4, 4)] * 10, (9, 4)),
         ([(4, 4)] * 3, (2, 2)),  # shorter than the retention, and all of it judged
         ([(5, 5)] * 10, (9, 0)),
-        ([(4, 5)] * 10, (9, 0)),  # one of them was under pressure, or under another policy
+        ([(3, 4)] * 10, (9, 0)),  # one of them was under pressure
+        ([(4, 5)] * 10, (9, 0)),  # or under another policy
         ([(4, None)] * 10, (9, 0)),
         ([(None, None)] * 3 + [(4, 4)] * 7, (9, 1)),  # its first four hours count alone
         ([(4, 4)] * 3 + [(5, 5)] * 7, (9, 2)),  # the policy changed

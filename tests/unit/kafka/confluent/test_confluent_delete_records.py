@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
@@ -209,6 +210,83 @@ def test_a_client_of_another_cluster_gets_no_ids() -> None:
     with pytest.raises(OtherCluster):
         deleter.look([A])
     assert brokers.described == 0
+
+
+class Awaited(Future[Any]):
+    """Something happens while it is on its way: the broker has written it before."""
+
+    def __init__(self, value: Any, happens: Callable[[], object]) -> None:
+        super().__init__()
+        self.set_result(value)
+        self._happens = happens
+
+    def result(self, timeout: float | None = None) -> Any:
+        self._happens()
+        return super().result(timeout)
+
+
+class Recreated(Brokers):
+    """Its topic is recreated while the answer of that number is on its way, counted from 0.
+
+    ``first``: whose leader is not known at first, so that it is looked for twice."""
+
+    def __init__(self, moment: int, first: int = 1) -> None:
+        super().__init__([1, first, 3], {1: [0], 2: [0], 3: [LEADS_NO_MORE, 0]})
+        self.topic_id, self.moment = "an-id", moment
+        self.awaited: list[str] = []
+
+    def list_topics(self, timeout: float) -> Any:
+        listing = super().list_topics(timeout)
+        self._happens("list_topics")
+        self.leaders = [1, 2, 3]
+        return listing
+
+    def list_offsets(self, asked: Any, request_timeout: float) -> dict[Any, Future[Any]]:
+        found = super().list_offsets(asked, request_timeout)
+        return {at: self._to_come(future, "list_offsets") for at, future in found.items()}
+
+    def describe_cluster(self, **named: Any) -> Future[Any]:
+        return self._to_come(super().describe_cluster(**named), "describe_cluster")
+
+    def describe_topics(self, names: Any, **_: float) -> dict[str, Future[Any]]:
+        told = done(SimpleNamespace(topic_id=self.topic_id))
+        return {"orders": self._to_come(told, "describe_topics")}
+
+    def proven(self) -> set[int]:
+        self._happens("proven")
+        return {1, 2, 3}
+
+    def _to_come(self, future: Future[Any], name: str) -> Future[Any]:
+        if future.exception() is not None:
+            return future
+        return Awaited(future.result(), lambda: self._happens(name))
+
+    def _happens(self, name: str) -> None:
+        if len(self.awaited) == self.moment:
+            self.topic_id = "another-id"
+        self.awaited.append(name)
+
+
+NEVER = -1
+
+
+@pytest.mark.parametrize("is_ready", [False, True])
+@pytest.mark.parametrize("first", [1, NOBODY])
+def test_the_ids_are_asked_for_when_everything_else_has_answered(
+    is_ready: bool, first: int
+) -> None:
+    def look(moment: int) -> tuple[Recreated, object]:
+        brokers = Recreated(moment, first)
+        deleter = deleter_of(brokers)
+        if is_ready:
+            deleter.get_ready([A, B, C], 1.0)
+        return brokers, deleter.look([A, B, C], proven=brokers.proven)["orders"]
+
+    unharmed, topic_id = look(NEVER)
+    assert topic_id == "an-id"
+    assert unharmed.awaited[-3:] == ["proven", "describe_cluster", "describe_topics"]
+    before = range(len(unharmed.awaited) - 1)
+    assert [look(moment)[1] for moment in before] == ["another-id" for _ in before]
 
 
 def test_for_a_partition_that_nobody_leads_no_request_goes_out(look: Any) -> None:
