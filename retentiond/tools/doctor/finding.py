@@ -135,8 +135,18 @@ def checked(subject: str, check: Callable[[], Iterable[Finding]]) -> list[Findin
         return list(check())
     except Unread as missing:
         return [unchecked(subject, missing.failure)]
+    except PermissionError as error:
+        return [unchecked(subject, _not_permitted(error))]
     except Exception as error:  # noqa: BLE001 - a bug in one check must not hide the others
         return [unchecked(subject, f"{type(error).__name__}: {error}; please report this")]
+
+
+def _not_permitted(error: PermissionError) -> Failure:
+    """As where an earlier daemon ran as another user."""
+    return Failure(
+        type(error).__name__,
+        f"{error.filename} may not be opened ({error.strerror}); let this user read and write it",
+    )
 
 
 def value_or_failure(read: Callable[[], T | Failure]) -> T | Failure:
@@ -147,6 +157,8 @@ def value_or_failure(read: Callable[[], T | Failure]) -> T | Failure:
         return missing.failure
     except RetentiondError as error:
         return Failure(type(error).__name__, str(error))
+    except PermissionError as error:
+        return _not_permitted(error)
     except Exception as error:  # noqa: BLE001 - one reading must not keep the others from running
         return Failure(type(error).__name__, f"{error}; please report this")
 

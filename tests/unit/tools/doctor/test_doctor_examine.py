@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 
@@ -108,6 +110,16 @@ def test_a_bug_in_a_reading_or_a_check_is_said_and_raises_nothing() -> None:
     (found,) = checked("x", bug)
     assert found.level is Level.WARNING
     assert "ZeroDivisionError: by zero; please report this" in found.sentence
+
+
+def test_a_file_of_another_user_is_no_bug(tmp_path: Path) -> None:
+    def refused() -> NoReturn:
+        raise PermissionError(errno.EACCES, "Permission denied", str(tmp_path))
+
+    said = f"{tmp_path} may not be opened (Permission denied); let this user read and write it"
+    assert value_or_failure(refused) == Failure("PermissionError", said)
+    (finding,) = checked("state_dir", refused)
+    assert said in finding.sentence
 
 
 def test_a_check_and_a_reading_whose_value_is_missing_say_why_that_is() -> None:
