@@ -22,8 +22,6 @@ from tests.support.builders.group_memories import BILLING, add_readers, cycle
 from tests.support.fakes import FakeCluster
 from tests.unit.cli.conftest import CONFIG, Command, Transcript, on_screen
 
-VANISHED_AT = "2023-11-14T22:13:20.000Z"  # the clock of `healthy`
-
 
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
