@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from retentiond.decide.kept_records import KeptRecords, kept_of
 from retentiond.fields import total
-from retentiond.formatting import DAY_MS, parse_time
+from retentiond.formatting import DAY_MS
 from retentiond.history.ask.past import EntrySelection, Past, Timeline
 from retentiond.history.ask.question import TopicQuestion
 from retentiond.history.ask.replay import Replay
@@ -37,7 +37,6 @@ from retentiond.history.ask.simulate import (
     rounded,
 )
 from retentiond.history.schema import RowKind
-from retentiond.history.table import quoted
 from retentiond.model import VERDICT_OF, Outcome, PlanRow, Reason, Verdict
 
 Row: TypeAlias = Mapping[str, Any]
@@ -59,7 +58,8 @@ def report(replay: Replay) -> Report:
         stretches = _stretches(by_topic_and_moment, past).toArrow().to_pylist()
     finally:
         by_topic_and_moment.unpersist()
-    deleted, newest, moved = _deletions(replay), _newest(replay), _last_moves(replay)
+    deleted, newest = (rows.toArrow().to_pylist() for rows in (_deletions(replay), _newest(replay)))
+    moved = _last_moves(replay)
     at_ms = [moment.entry.at_ms for moment in past.timeline.moments]
 
     def lines_of(figure: str) -> dict[str, Line]:
@@ -70,7 +70,7 @@ def report(replay: Replay) -> Report:
                 lines[names[row["topic"]]][at] = row[figure]
         return {**lines}
 
-    log_dirs = [*log_dirs_of(past)]
+    log_dirs = [*log_dirs_of(replay)]
     return Report(
         past,
         tuple(_savings(names, means, deleted, newest, past.timeline)),
@@ -130,15 +130,29 @@ def _stretches(by_topic_and_moment: DataFrame, past: Past) -> DataFrame:
     )
 
 
-def _deletions(replay: Replay) -> list[Row]:
-    """The deletions by day. Grain: topic, day. Columns: the grain; records?, deletions: long."""
-    rows = replay.past.query(
-        "SELECT topic, day, sum(records) AS records, count(*) AS deletions FROM history "
-        f"WHERE kind = {quoted(RowKind.DELETION.value)} AND {{within}} "
-        f"AND outcome = {quoted(Outcome.DELETED.value)} "
-        f"AND entry >= {replay.past.timeline.period[0].entry.entry} GROUP BY topic, day"
+def _deletions(replay: Replay) -> DataFrame:
+    """The deletions by day. Grain: topic, day_ms. Columns: the grain; records?, deletions: long."""
+    return (
+        _of_questions(replay, RowKind.DELETION, ["at", "topic", "records", "outcome"])
+        .where(
+            (F.col("outcome") == Outcome.DELETED.value)
+            & (F.col("entry") >= replay.past.timeline.period[0].entry.entry)
+        )
+        .withColumn("day_ms", F.expr("unix_millis(date_trunc('DAY', at))"))
+        .groupBy("topic", "day_ms")
+        .agg(F.sum("records").alias("records"), F.count("*").alias("deletions"))
     )
-    return [row for row in rows.to_pylist() if row["topic"] in replay.numbers]
+
+
+def _of_questions(
+    replay: Replay,
+    kind: RowKind,
+    columns: Sequence[str],
+    selections: Sequence[EntrySelection] | None = None,
+) -> DataFrame:
+    """`recorded_rows` of the topics that are asked about."""
+    rows = replay.rows(kind, columns, selections)
+    return rows.where(F.col("topic").isin([*replay.numbers]))
 
 
 def deleted_by_day(deleted: Rows, since_ms: int, until_ms: int) -> Line:
@@ -147,7 +161,7 @@ def deleted_by_day(deleted: Rows, since_ms: int, until_ms: int) -> Line:
     first_ms = since_ms // DAY_MS * DAY_MS
     days: Counter[int] = Counter()
     for row in deleted:
-        days[parse_time(row["day"])] += row["records"] or 0
+        days[row["day_ms"]] += row["records"] or 0
     if not days:
         return {}
     all_days = range(min(first_ms, *days), max(until_ms, *days) + 1, DAY_MS)
@@ -168,16 +182,13 @@ RECORDED_FIELDS = (
 )
 
 
-def _newest(replay: Replay) -> list[Row]:
-    """The partitions at the newest entry. Grain: topic, partition. Columns: `RECORDED_FIELDS`,
-    reason, last_stable_offset?, size_bytes?."""
-    names = ", ".join(f'"{name}"' for name in RECORDED_FIELDS)
-    rows = replay.past.query(
-        f"SELECT {names}, reason, last_stable_offset, size_bytes FROM history "
-        f"WHERE kind = {quoted(RowKind.PARTITION.value)} AND {{within}} "
-        f"AND entry = {replay.past.timeline.period[-1].entry.entry}"
+def _newest(replay: Replay) -> DataFrame:
+    """The partitions at the newest entry. Grain: topic, partition. Columns: entry,
+    `RECORDED_FIELDS`, reason, last_stable_offset?, size_bytes?."""
+    columns = [*RECORDED_FIELDS, "reason", "last_stable_offset", "size_bytes"]
+    return _of_questions(replay, RowKind.PARTITION, columns).where(
+        F.col("entry") == replay.past.timeline.period[-1].entry.entry
     )
-    return [row for row in rows.to_pylist() if row["topic"] in replay.numbers]
 
 
 def _last_moves(replay: Replay) -> list[Row]:
@@ -213,9 +224,7 @@ def _moves(
     """When commits last moved in these rows, without the pairs of group and topic in ``without``.
     Grain: group, topic, partition. Columns: see `_last_moves`."""
     columns = ["at", "group", "topic", "partition", "committed_offset"]
-    rows = replay.rows(RowKind.COMMIT, columns, selections).where(
-        F.col("topic").isin([*replay.numbers])
-    )
+    rows = _of_questions(replay, RowKind.COMMIT, columns, selections)
     if without is not None:
         rows = rows.join(F.broadcast(without), ["group", "topic"], "left_anti")
     of_commit = Window.partitionBy("group", "topic", "partition").orderBy("entry")

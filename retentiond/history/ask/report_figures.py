@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -27,7 +27,9 @@ from retentiond.fields import (
 from retentiond.formatting import DAY_MS, GIB, HOUR_MS
 from retentiond.history.ask.past import Past
 from retentiond.history.schema import RowKind
-from retentiond.history.table import quoted
+
+if TYPE_CHECKING:
+    from retentiond.history.ask.replay import Replay
 
 LAST_MS = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp() * 1000)
 """A disk that fills in ten thousand years has no date."""
@@ -165,17 +167,14 @@ def trend(points: Sequence[tuple[int, float]]) -> float:
     return float(np.median(slopes)) if len(slopes) else 0.0
 
 
-def log_dirs_of(past: Past) -> Iterator[tuple[LogDirFilling, Line]]:
+def log_dirs_of(replay: Replay) -> Iterator[tuple[LogDirFilling, Line]]:
     """Each log directory, and the percent of it that was used."""
-    moments = {moment.entry.entry: moment for moment in past.timeline.period}
-    rows = past.query(
-        "SELECT entry, broker, log_dir, total_bytes, usable_bytes FROM history "
-        f"WHERE kind = {quoted(RowKind.LOG_DIR.value)} AND {{within}} "
-        "ORDER BY broker, log_dir, entry"
-    )
+    moments = {moment.entry.entry: moment for moment in replay.past.timeline.period}
+    columns = ["broker", "log_dir", "total_bytes", "usable_bytes"]
+    rows = replay.rows(RowKind.LOG_DIR, columns).orderBy("broker", "log_dir", "entry")
     width = max(1, -(-len(moments) // POINTS))
     by_dir: dict[tuple[int, str], list[tuple[int, int, int, int]]] = {}
-    for row in rows.to_pylist():
+    for row in rows.toArrow().to_pylist():
         moment = moments.get(row["entry"])
         if moment is not None and row["usable_bytes"] is not None and row["total_bytes"]:
             by_dir.setdefault((row["broker"], row["log_dir"]), []).append(

@@ -9,7 +9,6 @@ from retentiond.decide.limits import within_limits
 from retentiond.disks.broker_disks import DiskReport
 from retentiond.history.ask.report import deleted_by_day, keeping_groups
 from retentiond.history.ask.report_figures import full_ms, trend
-from retentiond.history.entries import day_of
 from retentiond.history.schema import PLAN_FIELDS
 from retentiond.model import PlanRow, Reason
 from retentiond.tell.figures.answers import PartitionAnswer
@@ -22,8 +21,8 @@ NOW_MS = 1_000 * HOUR_MS
 def test_the_records_of_a_day_stand_at_its_noon_and_no_day_is_left_out() -> None:
     day_ms = 24 * HOUR_MS
     begin_ms = NOW_MS // day_ms * day_ms
-    days = [day_of(begin_ms + day_ms)] * 2 + [day_of(begin_ms)]
-    deleted = [{"day": day, "records": n} for day, n in zip(days, [1, None, 5], strict=True)]
+    days = [begin_ms + day_ms] * 2 + [begin_ms]
+    deleted = [{"day_ms": day, "records": n} for day, n in zip(days, [1, None, 5], strict=True)]
     points = deleted_by_day(deleted, begin_ms + 20 * HOUR_MS, begin_ms + 3 * day_ms)
     noon_ms = begin_ms + day_ms // 2
     assert points == {noon_ms + day * day_ms: n for day, n in enumerate((5, 1, 0, 0))}
