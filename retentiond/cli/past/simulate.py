@@ -127,7 +127,6 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
     path = set_up(context, config, debug)
     if policy is not None and changes:
         raise UsageError("give either --policy or --set: a file of --policy has every setting")
-    from retentiond.history.ask.observed import seen_stretches
     from retentiond.history.ask.question import tried_policy
     from retentiond.history.ask.replay import Replay
     from retentiond.history.ask.simulate import not_judged
@@ -152,15 +151,13 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
         return simulated(Replay(past, session, asked_about), least_ms)
 
     simulation = answered(loaded, asked, question, tried.longest_ms, cluster)
-    recorded = seen_stretches(simulation.past)
     entries = [
         entry
-        for entry in not_judged(tried, recorded, topic or ())
+        for entry in not_judged(tried, simulation.recorded, topic or ())
         if against is None or tried.differs_in(entry, in_force)
     ]
-    doubts = find_doubts(
-        tried, simulation.topics, entries, trials(tried, recorded, is_asked), least_ms
-    )
+    on_trial = trials(tried, simulation.recorded, is_asked)
+    doubts = find_doubts(tried, simulation.topics, entries, on_trial, least_ms)
     if tried.config.disk_pressure is not None and not under_pressure:
         print(WITHOUT_PRESSURE, file=sys.stderr)
     show(simulation, output, cluster_called(simulation.past, loaded), doubts)

@@ -11,6 +11,7 @@ It also says which entries of a policy the past can't judge.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -117,20 +118,22 @@ NOTHING = SimulatedTopic("total", None, 0, 0, False, None, None, None, None, 0, 
 
 @described
 class Simulation:
-    """The simulation of all topics."""
+    """The simulation of all topics. ``recorded``: the topics of which the time has entries."""
 
     past: Past
     topics: tuple[SimulatedTopic, ...] = said(rows_of(SimulatedTopic), "by name")
     total: SimulatedTopic = said(
         row_of(SimulatedTopic, TOTAL), "of all topics together, at moments when all are known"
     )
+    recorded: frozenset[str]
 
 
 def simulate(replay: Replay, least_ms: int = 0) -> Simulation:
     """``least_ms``: a topic younger than this is judged for its whole life. Raises Spark's
     errors."""
+    stretches = seen_stretches(replay.past)
     if not replay.questions:
-        return Simulation(replay.past, (), NOTHING)
+        return Simulation(replay.past, (), NOTHING, frozenset(stretches))
     by_doubt = doubts_apart(replay.starts()).persist()
     try:
         of_topics = over_time(of_each_topic(by_doubt), ["topic"]).toArrow().to_pylist()
@@ -138,7 +141,6 @@ def simulate(replay: Replay, least_ms: int = 0) -> Simulation:
         losses = missed(replay, doubts_of(of_topics), by_doubt.where("log IS NOT NULL"))
     finally:
         by_doubt.unpersist()
-    stretches = seen_stretches(replay.past)
     observed = observed_ms(stretches)
     young = seen_from_birth(replay, observed, least_ms)
     topics = tuple(
@@ -155,8 +157,8 @@ def simulate(replay: Replay, least_ms: int = 0) -> Simulation:
         for question in (replay.questions[row["topic"]],)
     )
     all_losses = tuple(loss for topic in topics for loss in topic.missed)
-    total = SimulatedTopic("total", None, 0, 0, False, **rounded(of_all[0]), missed=all_losses)
-    return Simulation(replay.past, topics, total)
+    total = replace(NOTHING, **rounded(of_all[0]), missed=all_losses)
+    return Simulation(replay.past, topics, total, frozenset(stretches))
 
 
 def doubts_apart(starts: DataFrame) -> DataFrame:
