@@ -252,7 +252,8 @@ def write(
             why = not_judged.get(advice.topic)
             trial = f"# on trial: {why}\n" if why else ""
             short = f"# {_observed(advice)}\n" if advice.is_short else ""
-            entries.append(trial + short + dumped([_entry(advice, policy)]))
+            on_trial = replace(policy, dry_run=policy.dry_run or why is not None)
+            entries.append(trial + short + dumped([_entry(advice, on_trial)]))
     if not entries:
         raise UsageError(f"{path} is not written: no topic here can ever be deleted from")
     document: dict[str, Any] = {
@@ -273,8 +274,7 @@ def _entry(advice: Recommendation, policy: TopicPolicy) -> dict[str, Any]:
     pressure_ms = policy.pressure_retention_ms
     if pressure_ms is not None:  # a longer one would be refused
         pressure_ms = min(pressure_ms, advice.written_ms)
-    dry_run = policy.dry_run or bool(_why_not(advice))
-    policy = replace(policy, enabled=True, pressure_retention_ms=pressure_ms, dry_run=dry_run)
+    policy = replace(policy, enabled=True, pressure_retention_ms=pressure_ms)
     entry = entry_document(advice.topic, policy)
     del entry["retention.commitoffset.ms"]
     return entry | {"retention.commitoffset.minutes": advice.written_ms // MINUTE_MS}
