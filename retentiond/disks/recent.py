@@ -13,6 +13,7 @@ that must still be deleted.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median_low
@@ -25,7 +26,7 @@ from retentiond.clock import Uptime
 from retentiond.disks.log_dirs import LogDirCapacity, LogDirKey, ReplicaKey
 from retentiond.formatting import MINUTE_MS
 from retentiond.kafka.interface import LogDirs
-from retentiond.model import Failure, TopicPartition
+from retentiond.model import Failure
 
 SAME_DISK = 1e-5
 """The usable bytes of two directories on one disk differ by at most this part of the disk. The
@@ -76,12 +77,6 @@ def sizes_by_log_dir(disks: LogDirs) -> SizesByLogDir:
     }
 
 
-def _freed_of(folder: FolderKey, log_dir: LogDirKey, freed: Mapping[ReplicaKey, int]) -> int:
-    topic, partition, is_future = folder
-    replica = ReplicaKey(TopicPartition(topic, partition), *log_dir)
-    return 0 if is_future else freed.get(replica, 0)
-
-
 class LogDirUse(NamedTuple):
     """A log directory in one reading. ``at_ms``: uptime. ``log_bytes``: the size of its logs.
     ``shrunk_bytes``: what has left the logs since the previous reading."""
@@ -118,6 +113,9 @@ class RecentDisks:
             if recent := [use for use in earlier if oldest_ms <= use.at_ms <= now.ms]:
                 uses[key] = recent
         last_sizes = {key: self.sizes.get(key, {}) for key in uses}
+        freed_in: defaultdict[LogDirKey, dict[FolderKey, int]] = defaultdict(dict)
+        for replica, freed_bytes in freed.items():
+            freed_in[replica.broker, replica.log_dir][(*replica.at, False)] = freed_bytes
         for log_dir in space:
             if not log_dir.is_plausible:
                 continue
@@ -129,7 +127,7 @@ class RecentDisks:
                 sum(sizes[key].values()),
                 # A folder that is gone (its topic was deleted, say) counts with its whole size.
                 sum(
-                    max(size - sizes[key].get(folder, 0), _freed_of(folder, key, freed))
+                    max(size - sizes[key].get(folder, 0), freed_in[key].get(folder, 0))
                     for folder, size in last_sizes.get(key, {}).items()
                 ),
             )
