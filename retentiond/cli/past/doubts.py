@@ -153,7 +153,7 @@ def _of_topic(tried: TriedPolicy, topic: SimulatedTopic, least_ms: int) -> Doubt
         entry.policy.owner if entry else None,
         _too_short(topic, least_ms)
         if topic.judged_ms
-        else never_judged(topic.observed_ms, topic.retention_ms or 0, "tried"),
+        else never_judged(topic.observed_ms, _tried(topic)),
         topic.topic,
         is_judged=topic.judged_ms > 0,
         file=entry.file if entry else "",
@@ -170,15 +170,18 @@ def _line_of(entry: PolicyEntry) -> str:
     return f"# add dry_run to {entry.source.rpartition(' ')[2]}, which stays otherwise:\n{lines}"
 
 
-def never_judged(observed_ms: int, retention_ms: int, which: str) -> str:
-    """Why the past tells nothing. ``which``: the retention that is tried or recommended."""
-    observed = say_about(observed_ms)
-    if not retention_ms:
-        return f"it was observed for {observed} without gaps"
-    return (
-        f"it was observed for {observed} without gaps, which is no longer than the retention "
-        f"that is {which} ({say_duration(retention_ms)}), so nothing could have been deleted"
-    )
+def never_judged(observed_ms: int, retention: str) -> str:
+    """Why the past tells nothing. ``retention``: how a sentence calls it; empty: it is 0."""
+    observed = f"it was observed for {say_about(observed_ms)} without gaps"
+    if not retention:
+        return observed
+    return f"{observed}, which is no longer than {retention}, so nothing could have been deleted"
+
+
+def _tried(topic: SimulatedTopic) -> str:
+    if not topic.retention_ms:
+        return ""
+    return f"the retention that is tried ({say_duration(topic.retention_ms)})"
 
 
 def _too_short(topic: SimulatedTopic, least_ms: int) -> str:

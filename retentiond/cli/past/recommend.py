@@ -153,7 +153,7 @@ def _why_not(advice: Recommendation) -> str:
             "short for"
         )
     if not advice.judged_ms:
-        return never_judged(advice.observed_ms, advice.retention_ms, "recommended")
+        return never_judged(advice.observed_ms, "the recommended retention")
     return ""
 
 

@@ -325,7 +325,7 @@ def test_what_is_written_leaves_out_what_is_never_deleted_from_and_says_what_is_
     not_judged = {each["entry"]: each["why"] for each in json.loads(done.out)["not_judged"]}
     of_an_hour = {"__consumer_offsets", "compacted", "compacted-once", "orders"}
     assert set(not_judged) == {*of_an_hour, "seen-once", "waiting"}
-    assert "no longer than the retention that is recommended (" in not_judged["waiting"]
+    assert "no longer than the recommended retention" in not_judged["waiting"]
     assert not_judged["seen-once"] == "it was seen in a single entry"
     assert [each.name for each in load(file).topics] == ["compacted-once", "orders", "waiting"]
     text = file.read_text()
