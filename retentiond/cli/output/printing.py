@@ -19,6 +19,7 @@ from typing import IO, Any, Generic, NamedTuple, TextIO, TypeVar
 from rich.cells import cell_len
 from rich.console import Console
 from rich.segment import Segment
+from rich.table import Column as RichColumn
 from rich.table import Table
 
 from retentiond.fields import TABLE, Shown, Storage, figures_of
@@ -211,13 +212,20 @@ def csv_cell(value: object) -> object:
 def _print_whole(console: Console, table: Table) -> None:
     """Rich lets names and figures vanish where there is no room; a terminal breaks the lines."""
     console.width = max(console.width, _least_width(table))
-    names = [column for column in table.columns if column.min_width == LEAST_NAME_WIDTH]
-    if names and _rendered_width(console, table) > console.width:
-        # Rich shrinks the widest columns to one width, widens a text again up to its least width,
-        # and cuts off what is too much then. Names have to leave the texts that room.
-        spare = (console.width - _least_width(table)) // len(names)
-        for column in names:
-            column.max_width = LEAST_NAME_WIDTH + spare
+    # Rich shrinks the widest columns to one width, widens them again up to their least width, and
+    # cuts off what is too much then. So names leave the texts that room, and texts what is left.
+    for column in table.columns:
+        if column.no_wrap:
+            column.min_width = _longest(column)
+    folded = [column for column in table.columns if not column.no_wrap]
+    names = [column for column in folded if column.min_width == LEAST_NAME_WIDTH]
+    spare = console.width - _least_width(table)
+    for columns in (names, [column for column in folded if column not in names]):
+        if columns and _rendered_width(console, table) > console.width:
+            for column in columns:
+                least = column.min_width or 1
+                column.max_width = least + spare // len(columns)
+            spare = 0
     console.print(table)
 
 
@@ -231,12 +239,14 @@ def _rendered_width(console: Console, table: Table) -> int:
 def _least_width(table: Table) -> int:
     """What its figures and words need, and the least of names and texts, with a space between."""
     needed = (
-        max(cell_len(str(cell)) for cell in (column.header, *column.cells))
-        if column.no_wrap
-        else column.min_width or 1
-        for column in table.columns
+        _longest(column) if column.no_wrap else column.min_width or 1 for column in table.columns
     )
     return sum(needed) + len(table.columns) - 1
+
+
+def _longest(column: RichColumn) -> int:
+    """Characters of its longest cell or of its heading."""
+    return max(cell_len(str(cell)) for cell in (column.header, *column.cells))
 
 
 def _full_width(console: Console, table: Table) -> int:

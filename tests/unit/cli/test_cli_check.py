@@ -118,6 +118,30 @@ def test_a_narrow_terminal_breaks_no_settings_name(
     assert any(f" {setting} " in line for line in lines)
 
 
+def test_a_narrow_terminal_cuts_no_word_off(
+    command: Command, files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a setting's name leaves the values no more room than they need."""
+    monkeypatch.setenv("COLUMNS", "80")
+    owned = f"owner: payments\ntopics: [{{name: pay.orders, {ENABLED}, {HOURS}: 6}}]\n"
+    was, now = (
+        files.write(
+            name,
+            f"{KAFKA}policies: [{{file: policies.d/bill.yaml, topics: [{topics}],"
+            f" forbid: [{forbid}]}}]\nlimits: {{partitions_per_cycle: {most}}}\n",
+            bill=owned,
+        )
+        for name, topics, forbid, most in (
+            ("old", "'pay.*'", "", 1),
+            ("new", "'pay.*', 'bills.*'", "groups.only, groups.exclude, allow_compacted", 1000),
+        )
+    )
+    heading, *lines = command("check", "--config", now, "--against", was).out.splitlines()
+    assert max(map(len, (heading, *lines))) <= 80
+    effects = {line[heading.index("DELETION") :].rstrip() for line in lines if line[0] == "("}
+    assert effects == {"as before", "sooner", "unknown"}
+
+
 def test_what_changes_from_another_file(
     transcript: Transcript, command: Command, files: Files
 ) -> None:
