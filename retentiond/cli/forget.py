@@ -118,7 +118,7 @@ def forget_vanished(
     for reader in list(chosen):
         if (required := _required(config, reader, chosen[reader])) is not None:
             del chosen[reader]
-            printer.say(f"Not forgotten: {_say(reader)}. {required[0].upper()}{required[1:]}.")
+            printer.say(f"Not forgotten: {_say(reader)}, because {required}.")
     if present and patterns:
         printer.say(f"Not vanished, and so not forgotten: {say_names(present, 5)}.")
     if not chosen:

@@ -76,7 +76,7 @@ class TopicExplanation:
         required = self.required.get(row.binding_group or "")
         if row.reason is not Reason.GROUP_VANISHED or required is None:
             return said
-        return f"{said} {required[0].upper()}{required[1:]}."
+        return f"{said} But {required}."
 
 
 REQUESTED_AGAIN = (

@@ -204,4 +204,4 @@ def test_of_a_vanished_group_that_a_policy_requires_explain_says_which_file(
     assert (row.reason, row.binding_group) == (Reason.GROUP_VANISHED, "billing")
     said = "policies.d/payments.yaml requires it on orders: take it out there first"
     told = replace(found, required={"billing": said}).remedy(row)
-    assert told == f"{found.remedy(row)} {said.capitalize()}."
+    assert told == f"{found.remedy(row)} But {said}."
