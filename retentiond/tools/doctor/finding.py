@@ -105,7 +105,7 @@ def first_names(names: Sequence[str]) -> str:
 def unchecked(subject: str, why: Failure | str, remedy: str | None = None) -> Finding:
     if isinstance(why, Failure) and why.code == KafkaUnavailable.__name__:
         why = why.message  # retentiond's own sentence, which needs no code
-    return warning(subject, f"could not be checked: {why}", remedy)
+    return warning(subject, f"could not be checked: {str(why).rstrip('.')}", remedy)
 
 
 def grant_command(options: str, operation: str, resource: str) -> str:

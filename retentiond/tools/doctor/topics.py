@@ -59,19 +59,22 @@ def deletable(topics: Sequence[EnabledTopic]) -> tuple[EnabledTopic, ...]:
 
 
 def _frees_nothing(topics: Sequence[EnabledTopic], config: Config) -> Iterator[Finding]:
+    """One finding about all topics of which the same is said: a pattern may have hundreds."""
     by_default = {entry.source for entry in config.entries if entry.is_by_default}
+    names_of: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for topic in topics:
         policy, forced_ms = topic.reading.policy, topic.reading.forced_retention_ms
         if isinstance(policy, TopicPolicy) and policy.consumed_retention_ms == forced_ms:
             is_unsaid = by_default & {*policy.sources}
             default = " (it is the default, which nobody has set)" if is_unsaid else ""
-            yield warning(
-                f"topic {topic.reading.name}",
+            said = (
                 f"it frees nothing: its consumed retention of {say_duration(forced_ms)} is not "
-                "shorter than its own retention.ms, so Kafka deletes the records first" + default,
-                f"lower retention.commitoffset.* of {' and '.join(policy.sources)}",
-                (topic.reading.name,),
+                "shorter than its own retention.ms, so Kafka deletes the records first" + default
             )
+            remedy = f"lower retention.commitoffset.* of {' and '.join(policy.sources)}"
+            names_of[said, remedy].append(topic.reading.name)
+    for (said, remedy), names in names_of.items():
+        yield from about(Level.WARNING, "topic", names, said, remedy)
 
 
 def check_policy_files(config: Config) -> Iterator[Finding]:

@@ -126,6 +126,8 @@ def test_a_check_and_a_reading_whose_value_is_missing_say_why_that_is() -> None:
     (found,) = checked("x", lambda: known(LOST))
     assert found.sentence == "could not be checked: KafkaConnectionError: lost"
     assert value_or_failure(lambda: known(LOST)) == LOST
+    (found,) = checked("x", lambda: known(replace(LOST, message="Connection lost.")))
+    assert found.sentence == "could not be checked: KafkaConnectionError: Connection lost"
 
 
 def test_the_clocks_are_read_around_the_answer(cluster: FakeCluster) -> None:

@@ -312,6 +312,17 @@ def test_retention_is_compared_in_milliseconds() -> None:
     ]
 
 
+def test_a_pattern_that_frees_nothing_of_many_topics_is_one_warning() -> None:
+    mine = config({"pattern": "stage.*"}, {"name": "orders"})
+    topics = [topic(f"stage.{at}", mine, retention_ms=7 * DAY_MS) for at in range(9)]
+    found = check_topics([*topics, topic("orders", mine, retention_ms=7 * DAY_MS)], mine)
+    of_pattern, of_name = found
+    assert (of_pattern.level, of_pattern.subject) == (Level.WARNING, "9 topics")
+    assert of_pattern.names == tuple(f"stage.{at}" for at in range(9))
+    assert of_pattern.sentence.endswith(": stage.0, stage.1, stage.2, stage.3 and 5 more")
+    assert of_name.subject == "topic orders"
+
+
 def test_topics_from_which_nothing_is_ever_deleted_are_left_to_that_finding() -> None:
     mine = config({"pattern": ".*"}, {"name": "allowed", "allow_compacted": True})
     both = frozenset({"compact", "delete"})
