@@ -48,7 +48,7 @@ from retentiond.kafka.interface import Kafka
 from retentiond.memory.changes import Changes, changes
 from retentiond.memory.recall import recalled
 from retentiond.memory.remembered import Remembered
-from retentiond.model import Outcome, Plan, PlanRow, TopicPartition, in_turn, result_of
+from retentiond.model import Outcome, Plan, PlanRow, Reason, TopicPartition, in_turn, result_of
 from retentiond.snapshot import Snapshot
 from retentiond.spark.session import SparkSessions
 from retentiond.state.audit_records import cycle_record
@@ -301,12 +301,12 @@ def _decided(
 ) -> Decision:
     """The plan, less what a limit or an operator keeps from being done now."""
 
-    def settled_rows(evidence: Snapshot) -> tuple[PlanRow, ...]:
-        rows = decide(context.spark, evidence)
+    def settled(rows: tuple[PlanRow, ...]) -> tuple[PlanRow, ...]:
         return once_settled(rows, changed.agreed, config.limits.settle_cycles)
 
-    wanted = settled_rows(snapshot)
-    eager_rows = None if pressure.eager is None else settled_rows(pressure.eager)
+    decided = decide(context.spark, snapshot)
+    wanted = settled(decided)
+    eager_rows = None if pressure.eager is None else settled(decide(context.spark, pressure.eager))
     kept = stored.kept
     turns = kept.waiting
     if pressure.log_dirs:
@@ -316,7 +316,12 @@ def _decided(
     waiting: tuple[Wait, ...] = ()
     limits = config.limits
     if limits.worthwhile is not None or limits.has_any:
-        frees = read_disks(context.disks, snapshot, wanted, kept.awaited).frees
+        soon = {row.topic_partition: row for row in decided}  # what is yet to settle gets a turn
+        going = [
+            soon[row.topic_partition] if row.reason is Reason.LIMIT_REACHED else row
+            for row in wanted
+        ]
+        frees = read_disks(context.disks, snapshot, going, kept.awaited).frees
         if limits.worthwhile is not None:
             passed_ms = elapsed_ms(kept.waits_as_of, as_of)
             waiting = waits(wanted, kept.waits, passed_ms, snapshot.taken_at_ms)

@@ -121,15 +121,18 @@ def in_order(
     frees: Mapping[TopicPartition, int],
     failed: Collection[TopicPartition],
 ) -> tuple[TopicPartition, ...]:
-    """The order in which a limit takes the deletions that no earlier cycle left out: those that
-    free most first, and last those whose last request ``failed``."""
+    """The order in which a limit takes the deletions that no earlier cycle left out, now or once
+    their topic is settled: those that free most first, and last those whose last request
+    ``failed``."""
     if not limits.has_any:
         return ()
 
     def order(row: PlanRow) -> tuple[bool, int]:
         return row.topic_partition in failed, -frees.get(row.topic_partition, 0)
 
-    deletions = (row for row in rows if row.verdict is Verdict.DELETE)
+    deletions = (
+        row for row in rows if row.verdict is Verdict.DELETE or row.reason is Reason.LIMIT_REACHED
+    )
     return tuple(row.topic_partition for row in sorted(deletions, key=order))
 
 

@@ -192,6 +192,17 @@ def reasons(report: CycleReport) -> list[Reason]:
     return [row.reason for row in report.plan.rows]
 
 
+def test_what_its_groups_have_held_so_far_comes_by_what_it_frees_too(run: Run) -> None:
+    run.limits = {"partitions_per_cycle": 1, "settle_cycles": 3}
+    for _ in range(2):
+        report = run.cycle(10, 500)
+        assert reasons(report) == [Reason.LIMIT_REACHED] * 2
+    run.cycle(10, 500)
+    assert run.starts() == [0, 500]
+    run.cycle(10, 900)
+    assert run.starts() == [10, 500]  # it was left out
+
+
 def test_a_deletion_that_frees_too_little_waits_until_it_frees_enough(run: Run) -> None:
     report = run.cycle(3)
     (row, _) = report.plan.rows
