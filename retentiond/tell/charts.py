@@ -145,7 +145,8 @@ class _Drawing:
         self._right = look.width - 1.8 * look.text  # half of a label
         self._names = [*self._rows_of_names()] if look.is_alone else []
         legend_rows = sum(max(map(len, row)) for row in self._names)
-        self._bottom = look.height - (legend_rows + 1) * self._line_height
+        below_line = 0.4 * look.text if legend_rows else 0  # of letters such as p
+        self._bottom = look.height - (legend_rows + 1) * self._line_height - below_line
         self._step_ms = min((after - at for at, after in pairwise(chart.times)), default=DAY_MS)
         half_ms = self._step_ms / 2 if chart.kind is Kind.BARS else 0
         self._first_ms, self._last_ms = chart.times[0] - half_ms, chart.times[-1] + half_ms
