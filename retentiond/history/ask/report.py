@@ -61,13 +61,16 @@ def report(replay: Replay) -> Report:
     deleted, newest = (rows.toArrow().to_pylist() for rows in (_deletions(replay), _newest(replay)))
     moved = _last_moves(replay)
     at_ms = [moment.entry.at_ms for moment in past.timeline.moments]
+    begins: dict[int, int] = {}  # of all topics together, of which some may come later in it
+    for row in stretches:
+        begin = past.timeline.number(row["begin"])
+        begins[row["stretch"]] = min(begin, begins.get(row["stretch"], begin))
 
     def lines_of(figure: str) -> dict[str, Line]:
         lines: defaultdict[str, dict[int, float]] = defaultdict(dict)
         for row in stretches:
             if row[figure] is not None:
-                at = at_ms[past.timeline.number(row["begin"])]
-                lines[names[row["topic"]]][at] = row[figure]
+                lines[names[row["topic"]]][at_ms[begins[row["stretch"]]]] = row[figure]
         return {**lines}
 
     log_dirs = [*log_dirs_of(replay)]

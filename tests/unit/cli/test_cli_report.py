@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from retentiond.history.ask.report_figures import Line, Report
 from tests.support.builders.past_clusters import (
     BEGIN,
     HOUR_MS,
@@ -180,3 +181,32 @@ def test_in_less_than_a_day_no_group_has_stopped_and_no_disk_is_known_to_fill(
     found = reported(command, tmp_path, entries)
     assert [each["full_at"] for each in found["log_dirs"]] == ["2026-03-01T02:00:00.000Z", None]
     assert found["stopped_groups"] == []
+
+
+def test_a_topic_that_comes_later_has_no_time_of_its_own_in_the_chart(
+    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Else all others seem to take nothing at that time."""
+    kept = KeptAnswer()
+    monkeypatch.setattr("retentiond.cli.past.report.answered", kept)
+    entries = [
+        PastEntry(
+            minute * 60_000,
+            is_whole=not minute,
+            rows=[
+                partition_row(topic, high_watermark=50, size_bytes=GIB)
+                for topic in ("orders", *(["later"] if minute >= 125 else []))
+            ],
+        )
+        for minute in range(240)
+    ]
+    reported(command, tmp_path, entries)
+
+    def looked_at(answer: Report) -> Report:
+        taken.update(answer.bytes_by_topic)
+        return answer
+
+    taken: dict[str, Line] = {}
+    kept.change(looked_at)
+    assert taken["later"].keys() < taken["orders"].keys()
+    assert (len(taken["orders"]), len(taken["later"])) == (120, 58)
