@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeAlias
@@ -168,23 +169,27 @@ def trend(points: Sequence[tuple[int, float]]) -> float:
 
 
 def log_dirs_of(replay: Replay) -> Iterator[tuple[LogDirFilling, Line]]:
-    """Each log directory, and the percent of it that was used."""
-    moments = {moment.entry.entry: moment for moment in replay.past.timeline.period}
+    """Each log directory, and the percent of it that was used, at the same times for all."""
+    period = replay.past.timeline.period
+    moments = {moment.entry.entry: moment for moment in period}
     columns = ["broker", "log_dir", "total_bytes", "usable_bytes"]
     rows = replay.rows(RowKind.LOG_DIR, columns).orderBy("broker", "log_dir", "entry")
     width = max(1, -(-len(moments) // POINTS))
+    begins = [moment.entry.at_ms for moment in period[::width]]
+    drawn_at = {moment.entry.entry: begins[at // width] for at, moment in enumerate(period)}
     by_dir: dict[tuple[int, str], list[tuple[int, int, int, int]]] = {}
+    lines: defaultdict[tuple[int, str], dict[int, float]] = defaultdict(dict)
     for row in rows.toArrow().to_pylist():
-        moment = moments.get(row["entry"])
-        if moment is not None and row["usable_bytes"] is not None and row["total_bytes"]:
-            by_dir.setdefault((row["broker"], row["log_dir"]), []).append(
-                (moment.elapsed_ms, moment.entry.at_ms, row["total_bytes"], row["usable_bytes"])
-            )
+        moment, size, free = moments.get(row["entry"]), row["total_bytes"], row["usable_bytes"]
+        if moment is not None and free is not None and size:
+            name = (row["broker"], row["log_dir"])
+            reading = moment.elapsed_ms, moment.entry.at_ms, size, free
+            by_dir.setdefault(name, []).append(reading)
+            lines[name].setdefault(drawn_at[row["entry"]], 100 * (1 - free / size))
     for (broker, log_dir), readings in by_dir.items():
         elapsed, at_ms, total, usable = readings[-1]
         lately = [(at, free) for at, _, _, free in readings if elapsed - at <= DAY_MS]
         filling = LogDirFilling(
             *(broker, log_dir, usable, total), full_ms(lately, at_ms), elapsed - lately[0][0]
         )
-        used = {at: 100 * (1 - free / size) for _, at, size, free in readings[::width]}
-        yield filling, used
+        yield filling, lines[broker, log_dir]

@@ -183,10 +183,11 @@ def test_in_less_than_a_day_no_group_has_stopped_and_no_disk_is_known_to_fill(
     assert found["stopped_groups"] == []
 
 
-def test_a_topic_that_comes_later_has_no_time_of_its_own_in_the_chart(
+def test_what_comes_later_has_no_time_of_its_own_in_a_chart(
     command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Else all others seem to take nothing at that time."""
+    """Else all other topics seem to take nothing then, and all other log directories' lines are
+    interrupted."""
     kept = KeptAnswer()
     monkeypatch.setattr("retentiond.cli.past.report.answered", kept)
     entries = [
@@ -194,8 +195,12 @@ def test_a_topic_that_comes_later_has_no_time_of_its_own_in_the_chart(
             minute * 60_000,
             is_whole=not minute,
             rows=[
-                partition_row(topic, high_watermark=50, size_bytes=GIB)
-                for topic in ("orders", *(["later"] if minute >= 125 else []))
+                row
+                for number, name in enumerate(("early", *(["later"] if minute >= 125 else [])))
+                for row in (
+                    partition_row(name, high_watermark=50, size_bytes=GIB),
+                    log_dir_row(number, f"/{name}", 100 * GIB, 50 * GIB),
+                )
             ],
         )
         for minute in range(240)
@@ -203,10 +208,12 @@ def test_a_topic_that_comes_later_has_no_time_of_its_own_in_the_chart(
     reported(command, tmp_path, entries)
 
     def looked_at(answer: Report) -> Report:
-        taken.update(answer.bytes_by_topic)
+        lines.update(answer.bytes_by_topic)
+        lines.update(answer.used_by_log_dir)
         return answer
 
-    taken: dict[str, Line] = {}
+    lines: dict[str, Line] = {}
     kept.change(looked_at)
-    assert taken["later"].keys() < taken["orders"].keys()
-    assert (len(taken["orders"]), len(taken["later"])) == (120, 58)
+    for early, later in (("early", "later"), ("0 /early", "1 /later")):
+        assert lines[later].keys() < lines[early].keys()
+        assert (len(lines[early]), len(lines[later])) == (120, 58)
