@@ -10,11 +10,16 @@ from urllib.parse import quote
 
 import pytest
 
+from retentiond.config.reader import load
+from retentiond.history.keeper import HistoryKeeper
 from retentiond.model import Reason
 from retentiond.tell.report import GroupState
 from tests.support import scenes
 from tests.support.builders.page_visitor import Visitor, side_by_side
 from tests.support.golden import Golden
+from tests.unit.config.files import written
+
+ENABLED = "retention.commitoffset.enable: true"
 
 
 def situations(folder: Path) -> Iterator[tuple[str, str, Visitor]]:
@@ -61,6 +66,23 @@ def test_what_it_shows(tmp_path: Path, golden: Golden) -> None:
         for title, group, visitor in situations(tmp_path)
     }
     golden("page/group.txt", side_by_side(pages))
+
+
+@pytest.mark.parametrize(
+    ("group", "topic"),
+    [("warehouse-sync", "inventory.deltas"), ("fraud-detector", "orders.enriched")],
+)
+def test_of_a_group_that_has_vanished_it_says_which_file_requires_it(
+    tmp_path: Path, group: str, topic: str
+) -> None:
+    entry = f"{{name: {topic}, groups: {{required: [{group}]}}, {ENABLED}}}"
+    file = f"owner: payments\ntopics: [{entry}]\n"
+    config = load(written(tmp_path, "policies: policies.d/*.yaml\n", payments=file))
+    is_gone = group == "warehouse-sync"
+    scenes.remember(tmp_path, topic, {group: {0: 5}}, vanished=[group] if is_gone else [])
+    visitor = Visitor(tmp_path, scenes.plausible(), HistoryKeeper(config))
+    said = f"But policies.d/payments.yaml requires it on {topic}: take it out there first."
+    assert (said in visitor.see(f"/groups/{group}").text) is is_gone
 
 
 def test_it_agrees_with_the_topics_page(tmp_path: Path) -> None:
