@@ -254,7 +254,7 @@ def unusable(path: Path, cause: Exception) -> StateError:
         return damaged(path, "a text in it can't be decoded" if not is_damaged else cause)
     return StateError(
         f"the audit log {path} can't be used ({cause}); without it nothing is deleted: "
-        f"{say_remedy(cause)}"
+        f"{say_remedy(cause, path)}"
     )
 
 

@@ -19,7 +19,7 @@ from retentiond.state.audit_file import AUDIT_NAME
 from retentiond.state.groups_file import NAME as GROUPS_NAME
 from retentiond.state.groups_file import loss_of_missing
 from retentiond.state.operator_actions import Pause, action_now, write_pause
-from retentiond.state.state_dir import connect, sync
+from retentiond.state.state_dir import connect, say_denied, sync
 
 
 def back_up(state_dir: Path, to: Path) -> tuple[str, ...]:
@@ -51,7 +51,11 @@ def back_up(state_dir: Path, to: Path) -> tuple[str, ...]:
         sync(to.parent)
     except (OSError, sqlite3.Error) as error:
         shutil.rmtree(unfinished, ignore_errors=True)
-        raise StateError(f"{state_dir} can't be copied to {to}: {error}") from error
+        why: object = error
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_CANTOPEN:
+            denied = (say_denied(state_dir / name) for name in names)
+            why = next(filter(None, denied), error)
+        raise StateError(f"{state_dir} can't be copied to {to}: {why}") from error
     return (*names, "paused")
 
 

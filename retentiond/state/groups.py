@@ -257,5 +257,5 @@ def _errors_translated(path: Path) -> Iterator[None]:
     except (OSError, sqlite3.Error, ValueError, KeyError, TypeError) as error:
         raise StateError(
             f"the remembered groups in {path} can't be used ({error}); without them nothing is "
-            f"deleted: {say_remedy(error)}"
+            f"deleted: {say_remedy(error, path)}"
         ) from error

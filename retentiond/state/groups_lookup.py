@@ -13,7 +13,7 @@ from retentiond.memory.remembered import NOTHING, Remembered
 from retentiond.snapshot import namesake_id
 from retentiond.state import groups_file
 from retentiond.state.groups_tables import read_all, read_reader, read_topic
-from retentiond.state.state_dir import connect
+from retentiond.state.state_dir import connect, say_denied
 
 
 @contextmanager
@@ -37,7 +37,8 @@ def recall(state_dir: Path) -> Remembered:
         lost = groups_file.loss_of_missing(path)
         return groups_file.with_cluster(Remembered(lost=lost), path) if lost else NOTHING
     except (OSError, sqlite3.Error, ValueError, KeyError, TypeError) as error:
-        return Remembered(lost=f"the remembered groups in {path} can't be read ({error})")
+        why = say_denied(path) or error
+        return Remembered(lost=f"the remembered groups in {path} can't be read ({why})")
 
 
 def recall_topic(state_dir: Path, topic: str) -> Remembered:

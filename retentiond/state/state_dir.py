@@ -12,6 +12,7 @@ import errno
 import fcntl
 import math
 import os
+import pwd
 import socket
 import sqlite3
 import stat
@@ -50,8 +51,8 @@ class DatabaseFiles:
     def __init__(self, connection: sqlite3.Connection, path: Path, *beside: Path) -> None:
         """``beside``: other files to watch, if they exist. Raises `OSError` and `sqlite3.Error`."""
         connection.execute("PRAGMA user_version").fetchall()  # opens the write-ahead log
-        parts = (path, *(path.with_name(path.name + suffix) for suffix in ("-wal", "-shm")))
-        self._identities = {file: _identity(file) for file in (*parts, *beside) if file.exists()}
+        watched = (*_parts(path), *beside)
+        self._identities = {file: _identity(file) for file in watched if file.exists()}
 
     def lost(self) -> Path | None:
         """A file that was removed or replaced since it was opened, or None."""
@@ -102,15 +103,52 @@ _WITHOUT_WAL = {
 }
 
 
-def say_remedy(error: Exception) -> str:
+def say_remedy(error: Exception, path: Path) -> str:
+    """What to do about an error of the database ``path``."""
     if getattr(error, "sqlite_errorname", None) in _WITHOUT_WAL:
         return f"choose a state_dir on a file system with {WAL}"
-    return "check free space and write permission in state_dir"
+    return say_denied(path) or "check free space and write permission in state_dir"
+
+
+def say_denied(path: Path) -> str | None:
+    """Which file of a database this user may not use, whose it is, and what to do. None if this
+    user may use them all. SQLite itself says only that it can't open the file."""
+    for part in (path.parent, *_parts(path)):
+        access = os.R_OK | os.W_OK | (os.X_OK if part == path.parent else 0)
+        with suppress(OSError):
+            status = part.stat()
+            if os.access(part, access, effective_ids=True):
+                continue
+            if os.statvfs(part).f_flag & os.ST_RDONLY:
+                return f"{part} is on a file system that is mounted read-only; mount it for writing"
+            owner, user = _user_name(status.st_uid), _user_name(os.geteuid())
+            if owner == user:
+                return (
+                    f"{part} may not be read or written by its own user; run `chmod u+rwX {part}`"
+                )
+            return (
+                f"{part} belongs to user {owner}, and retentiond runs as {user}; run it as "
+                f"{owner}, or give it the file (`chown {user} {part}`)"
+            )
+    return None
+
+
+def _user_name(uid: int) -> str:
+    """The number of a user without a name, as in a container."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _parts(path: Path) -> tuple[Path, ...]:
+    """A database's file, and those of its write-ahead log."""
+    return (path, *(path.with_name(path.name + suffix) for suffix in ("-wal", "-shm")))
 
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     """The file must exist. Raises `sqlite3.Error`."""
-    for part in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
+    for part in _parts(path):
         # SQLite would wait for a pipe's other end. `os.path` raises nothing.
         if os.path.exists(part) and not os.path.isfile(part):
             raise sqlite3.OperationalError(f"{part} is no regular file")

@@ -1,11 +1,15 @@
-"""Files of the state directory that are none: nothing waits for the other end of a pipe."""
+"""Files of the state directory that are none, for whose other end nothing waits, and files that
+belong to another user."""
 
 from __future__ import annotations
 
 import os
+import pwd
 import sqlite3
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,7 +19,8 @@ from retentiond.state.groups_file import NAME as GROUPS_NAME
 from retentiond.state.groups_lookup import recall
 from retentiond.state.operator_actions import PAUSE_NAME, Pause, read_pause, write_pause
 from retentiond.state.state import KEPT_NAME, Kept, open_state, read_kept, read_stored_state
-from retentiond.state.state_dir import LOCK_NAME, connect, holder_of
+from retentiond.state.state_dir import LOCK_NAME, connect, holder_of, say_denied
+from tests.support.processes import run_python
 
 pytestmark = pytest.mark.timeout(20)
 
@@ -112,3 +117,80 @@ def test_a_database_that_is_a_link_to_a_file_is_opened(state_dir: Path, tmp_path
     connect(link, read_only=True).close()
     with pytest.raises(sqlite3.Error):
         connect(tmp_path / "nowhere.db", read_only=True)
+
+
+AS_ANOTHER_USER = """
+import os, sys
+from pathlib import Path
+from retentiond.errors import StateError
+from retentiond.state.audit import Audit
+from retentiond.state.backup import back_up
+from retentiond.state.groups import GroupMemory
+from retentiond.state.groups_lookup import recall
+
+if os.getuid() == 0:
+    os.setuid(65534)
+state_dir = Path(sys.argv[1])
+print(recall(state_dir).lost)
+for use in (
+    lambda: GroupMemory.open(state_dir),
+    lambda: GroupMemory.open(state_dir, shared=True),
+    lambda: Audit.open(state_dir),
+    lambda: back_up(state_dir, state_dir / "backup"),
+):
+    try:
+        use()
+    except StateError as error:
+        print(error)
+"""
+
+
+def test_a_database_of_another_user_says_whose_it_is_and_what_to_do() -> None:
+    """Where the tests run as a user of their own, no other user's file can be made: there the file
+    is not for its own user to read."""
+    with TemporaryDirectory() as made:
+        state_dir = Path(made)
+        with open_state(state_dir):
+            pass
+        state_dir.chmod(0o777)
+        for path in state_dir.iterdir():
+            path.chmod(0o600 if os.getuid() == 0 else 0)
+
+        memory, *others = run_python(AS_ANOTHER_USER, state_dir).stdout.splitlines()
+
+    files = [state_dir / name for name in (GROUPS_NAME, GROUPS_NAME, AUDIT_NAME, AUDIT_NAME)]
+    assert memory == f"the remembered groups in {files[0]} can't be read ({denied(files[0])})"
+    assert [told.partition(denied(path))[1:] for told, path in zip(others, files, strict=True)] == [
+        (denied(path), "") for path in files
+    ]
+
+
+def denied(path: Path) -> str:
+    if os.getuid() != 0:
+        return f"{path} may not be read or written by its own user; run `chmod u+rwX {path}`"
+    nobody = pwd.getpwuid(65534).pw_name
+    return (
+        f"{path} belongs to user root, and retentiond runs as {nobody}; run it as root, or give it "
+        f"the file (`chown {nobody} {path}`)"
+    )
+
+
+def test_a_folder_of_another_user_is_named_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    with TemporaryDirectory() as made:
+        path = Path(made) / AUDIT_NAME
+        path.touch()
+        may_use = {path: True, path.parent: False}
+        monkeypatch.setattr(os, "access", lambda part, mode, **_: may_use[part])
+        assert f"{path.parent} may not be read or written by its own user" in str(say_denied(path))
+        may_use[path.parent] = True
+        assert say_denied(path) is None
+
+
+def test_a_file_system_that_is_mounted_read_only_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_, **__: False)
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_flag=os.ST_RDONLY))
+    assert say_denied(tmp_path / AUDIT_NAME) == (
+        f"{tmp_path} is on a file system that is mounted read-only; mount it for writing"
+    )
