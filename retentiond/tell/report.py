@@ -197,6 +197,7 @@ def figures(report: CycleReport) -> dict[str, Any]:
     worth_telling = {
         "trial_topics": len(report.trials),
         "problems": few(report.problems),
+        "unreadable": few(_say_unreadable(report)),
         "unnamed_readers": few(report.unnamed_readers),
         "undone": few(report.undone),
         "paused": report.plan.paused,
@@ -222,6 +223,17 @@ def figures(report: CycleReport) -> dict[str, Any]:
         "seconds": {step: round(spent, 3) for step, spent in report.seconds.items()},
         **{name: told for name, told in worth_telling.items() if told},
     }
+
+
+def _say_unreadable(report: CycleReport) -> list[str]:
+    """A sentence for each group, topic and kind of offset that could not be read: which one, and
+    why."""
+    rows = [answer.row for answer in report.answers.partitions]
+    of_groups = [row.detail or "" for row in rows if row.reason is Reason.GROUP_UNREADABLE]
+    of_topics = [
+        f"{row.topic}: {row.detail}" for row in rows if row.reason is Reason.OFFSET_UNREADABLE
+    ]
+    return [*dict.fromkeys((*of_groups, *of_topics))]
 
 
 def partition_document(answer: PartitionAnswer) -> dict[str, Any]:

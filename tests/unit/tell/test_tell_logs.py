@@ -12,6 +12,7 @@ import structlog
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from retentiond.model import Reason
 from retentiond.tell import logs
 from retentiond.tell.cycle_log import log_report
 from retentiond.tell.report import figures
@@ -40,6 +41,21 @@ def test_where_stderr_is_no_terminal_a_line_is_one_json_object(
         90,
     )
     assert line["timestamp"].endswith("Z")
+
+
+def test_the_cycles_line_says_once_which_readers_and_offsets_could_not_be_read() -> None:
+    refused = "group etl could not be read (it may not be described: grant DESCRIBE on it)"
+    no_leader = "the partition's offsets could not be read (it has no leader)"
+    unreadable = [
+        replace(row("orders", partition, Reason.GROUP_UNREADABLE), detail=refused)
+        for partition in (0, 1)
+    ]
+    offsets = replace(row("clicks", 0, Reason.OFFSET_UNREADABLE), detail=no_leader)
+
+    told = figures(report([*unreadable, offsets, row("payments", 0, Reason.NO_GROUP)]))
+
+    assert told["unreadable"] == [refused, f"clicks: {no_leader}"]
+    assert "unreadable" not in figures(report([row("orders")]))
 
 
 def test_an_exception_stays_on_its_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -95,6 +95,9 @@ def test_the_canonical_line_has_every_figure_of_the_cycle() -> None:
             "delete": 0.062,
             "record": 0.031,
         },
+        "unreadable": [
+            "refunds: LEADER_NOT_AVAILABLE: the partition's leader does not answer",
+        ],
     }
 
 
