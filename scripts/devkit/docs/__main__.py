@@ -13,15 +13,13 @@ FOLDER = Path(__file__).parents[3] / "docs"
 
 def pages() -> dict[str, str]:
     """File name under docs/ → its text."""
-    configured, disks, fields, metrics = (
-        (FOLDER / f"{name}.md").read_text()
-        for name in ("configuration", "disk", "fields", "metrics")
+    configured, fields, metrics = (
+        (FOLDER / f"{name}.md").read_text() for name in ("configuration", "fields", "metrics")
     )
     return {
         **commands.overview(),
         "api.schema.json": api_schema.text(),
         "configuration.md": configuration.page(configured, json_schema()),
-        "disk.md": tables.disks(disks),
         "fields.md": tables.fields(fields),
         "metrics.md": tables.metrics(metrics),
     }

@@ -9,7 +9,6 @@ from typing import Any
 from retentiond.cli.past.doubts import Doubts
 from retentiond.config import Difference
 from retentiond.disks.broker_disks import DiskReport
-from retentiond.disks.pressure import LogDirRelief
 from retentiond.fields import (
     API,
     COMMAND,
@@ -92,13 +91,6 @@ def nested(row: type[Any], within: str = "") -> Iterator[Sequence[str]]:
             yield f"`{within}{field.name}`", kind.unit or "", field.said.meaning, metric
             if kind.row is not None and kind.where is None:
                 yield from nested(kind.row, f"{within}{field.name}.")
-
-
-def disks(page: str) -> str:
-    """``docs/disk.md``, with what a plan says of a log directory under pressure."""
-    return with_rows(
-        page, "figure of a directory | unit | what it says | metric", nested(LogDirRelief)
-    )
 
 
 PRINTED: dict[str, tuple[type[Any], ...]] = {
