@@ -320,6 +320,7 @@ def test_its_json_is_written_as_it_is_read_and_stays_the_same(
 
 def test_what_operators_did_and_what_is_verified(
     transcript: Transcript,
+    command: Command,
     config_file: Path,
     golden: Golden,
     monkeypatch: pytest.MonkeyPatch,
@@ -337,7 +338,11 @@ def test_what_operators_did_and_what_is_verified(
     with closing(sqlite3.connect(config_file.parent / "state" / "audit.db")) as log, log:
         log.execute("UPDATE deletions SET committed_offsets = '[99, 170]' WHERE topic = 'orders'")
     transcript(*shown, "--verify")
-    transcript(*shown, "--topic", "orders", "--verify", "-o", "json")
+    done = command(*shown, "--topic", "orders", "--verify", "-o", "json")
+    (differing,) = json.loads(done.out)
+    differences = differing.pop("differences")
+    assert (done.code, differences) == (1, ["group billing had committed 99 only"])
+    assert [differing] == json.loads(command(*shown, "--topic", "orders", "-o", "json").out)
     for action in actions_in(config_file.parent / "state"):
         golden.shown[rfc3339(action.at_ms)] = "2026-09-22T00:00:00.000Z"
     transcript.check("audit/operators.txt")

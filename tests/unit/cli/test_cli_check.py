@@ -258,11 +258,9 @@ ENABLES_WHAT_A_FIRST_LOOK_WOULD_NOT = [
 def test_an_entry_that_enables_what_a_first_look_would_not_is_warned_of(
     transcript: Transcript, files: Files
 ) -> None:
-    for entry in ENABLES_WHAT_A_FIRST_LOOK_WOULD_NOT:
-        path = files.write("new", f"{KAFKA}topics:\n  - {{{entry}, {ENABLED}}}\n")
-        done = transcript("check", "--config", path)
-        assert done.err.startswith("retentiond: warning: topics[0]"), entry
-    transcript("check", "--config", path, "--output", "json")
+    entries = (f"  - {{{each}, {ENABLED}}}\n" for each in ENABLES_WHAT_A_FIRST_LOOK_WOULD_NOT)
+    path = files.write("new", f"{KAFKA}topics:\n{''.join(entries)}")
+    transcript("check", "--config", path)
     transcript("check", "--config", path, "--against", path, "--output", "json")
     transcript.check("check/warned.txt")
 

@@ -126,10 +126,10 @@ def test_where_a_policy_excludes_groups_or_has_an_owner_it_says_so(
     shown.partition(
         kafka, evidence(kafka, tmp_path, config(entry("orders", groups={"exclude": [".*"]})))
     )
-    found = evidence(kafka, tmp_path, config(entry("orders", groups={"only": ["bill.*"]})))
-    shown.partition(kafka, found)
-    rows = [replace(row, owner="payments") for row in found.report.plan.rows]
-    shown.partition(kafka, evidence(kafka, tmp_path, rows=rows))
+    only = config(entry("orders", groups={"only": ["bill.*"]}))
+    planned = evidence(kafka, tmp_path, only).report.plan.rows
+    owned = [replace(row, owner="payments") for row in planned]
+    shown.partition(kafka, evidence(kafka, tmp_path, only, rows=owned))
     shown.check("policy.txt")
 
 
