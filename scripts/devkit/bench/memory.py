@@ -9,7 +9,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -149,9 +149,11 @@ def held(kafka: EmbeddedKafka) -> Iterator[list[float]]:
     def look() -> None:
         process = psutil.Process()
         while not ended.wait(POLL_S):
-            children = process.children(recursive=True)
-            jvm = [each for each in children if each.name() == "java" and each.pid not in brokers]
-            looks.append(sum(each.memory_info().rss for each in (process, *jvm)) / MIB)
+            with suppress(psutil.NoSuchProcess):  # a child ended during this look
+                children = process.children(recursive=True)
+                jvm = [child for child in children if child.name() == "java"]
+                counted = (process, *(child for child in jvm if child.pid not in brokers))
+                looks.append(sum(child.memory_info().rss for child in counted) / MIB)
 
     thread = threading.Thread(target=look)
     thread.start()
