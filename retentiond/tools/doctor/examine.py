@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 
 from retentiond.act.evidence import Evidence
 from retentiond.config import Config, ExternalReader
@@ -46,7 +47,6 @@ from retentiond.tools.doctor.finding import (
     Finding,
     Level,
     checked,
-    known,
     problem,
     unchecked,
     value_or_failure,
@@ -63,7 +63,6 @@ from retentiond.tools.doctor.host import (
     check_port,
     check_remembered,
     check_state_dir,
-    read_port,
     read_state_dir,
 )
 from retentiond.tools.doctor.segments import check_segments, read_logs
@@ -119,8 +118,8 @@ def examine(config: Config, settings: ClientSettings, now: Callable[[], int]) ->
             cluster = read_cluster(kafka, config, now)
             measured = value_or_failure(kafka.distances)
         cluster_id = cluster.brokers.cluster_id
-        findings += checked("bootstrap.servers", lambda: check_servers(reached, settings))
-        findings += checked("distance", lambda: check_distances(known(measured)))
+        findings += checked("bootstrap.servers", check_servers, reached, settings)
+        findings += checked("distance", check_distances, measured)
         findings += examine_cluster(cluster, config)
     except KafkaUnavailable as error:
         findings += [problem("cluster", str(error)), NOT_ASKED]
@@ -144,56 +143,45 @@ NOT_ASKED = unchecked(
 
 def examine_cluster(seen: ExaminedCluster, config: Config) -> Iterator[Finding]:
     options = tool_options(config.kafka)
-    yield from checked("brokers", lambda: check_brokers(seen.brokers))
-    yield from checked("leaders", lambda: check_leaders(seen.brokers, config))
+    yield from checked("brokers", check_brokers, seen.brokers)
+    yield from checked("leaders", check_leaders, seen.brokers, config)
     yield from checked(
-        "rights on cluster and groups",
-        lambda: check_groups_visible(known(seen.coordinators), config),
+        "rights on cluster and groups", check_groups_visible, seen.coordinators, config
     )
-    yield from checked(
-        "rights on topics", lambda: check_topic_rights(known(seen.rights), options, config)
-    )
-    yield from checked("topics", lambda: check_entries(config, known(seen.names), seen.rights))
+    yield from checked("rights on topics", check_topic_rights, seen.rights, options, config)
+    with_rights = partial(check_entries, rights=seen.rights)  # it checks names without them, too
+    yield from checked("topics", with_rights, config, seen.names)
     yield from check_policy_files(config)
-    yield from checked("enabled topics", lambda: check_topics(known(seen.topics), config))
-    yield from checked("timestamps", lambda: check_undated(known(seen.undated)))
-    yield from checked("groups", lambda: check_groups(known(seen.listing)))
-    deleted_from = seen.topics if isinstance(seen.topics, Failure) else deletable(seen.topics)
-    yield from checked("readers", lambda: check_readers(known(deleted_from), known(seen.evidence)))
-    yield from checked(
-        "readers that commit nothing",
-        lambda: check_unseen(known(seen.names), known(seen.evidence)),
-    )
+    yield from checked("enabled topics", check_topics, seen.topics, config)
+    yield from checked("timestamps", check_undated, seen.undated)
+    yield from checked("groups", check_groups, seen.listing)
+    deleted_from = value_or_failure(deletable, seen.topics)
+    yield from checked("readers", check_readers, deleted_from, seen.evidence)
+    yield from checked("readers that commit nothing", check_unseen, seen.names, seen.evidence)
     groups = () if isinstance(seen.listing, Failure) else seen.listing.groups
     logs = {} if isinstance(seen.logs, Failure) else seen.logs
     yield from checked(
-        "external readers",
-        lambda: check_external(known(deleted_from), known(seen.external), groups, logs),
+        "external readers", check_external, deleted_from, seen.external, groups, logs
     )
+    yield from checked("segments", check_segments, deleted_from, seen.logs, options)
     yield from checked(
-        "segments", lambda: check_segments(known(deleted_from), known(seen.logs), options)
+        OFFSETS_RETENTION, check_offsets_retention, deleted_from, seen.offsets_retention
     )
-    yield from checked(
-        OFFSETS_RETENTION,
-        lambda: check_offsets_retention(known(deleted_from), known(seen.offsets_retention)),
-    )
-    yield from checked("clocks", lambda: check_clocks(known(seen.clocks)))
-    yield from checked(
-        "state_dir",
-        lambda: check_remembered(known(seen.remembered), seen.brokers.cluster_id, config.state_dir),
-    )
+    yield from checked("clocks", check_clocks, seen.clocks)
+    cluster_id = seen.brokers.cluster_id
+    yield from checked("state_dir", check_remembered, seen.remembered, cluster_id, config.state_dir)
 
 
 def examine_host(config: Config, now_ms: int) -> Iterator[Finding]:
     master, http = config.spark.master, config.http
-    java = value_or_failure(java_version)
-    yield from checked("Spark", lambda: check_spark(master, spark_version(), java))
-    yield from checked("Java", lambda: check_java_options(master, os.environ))
-    state_dir = value_or_failure(lambda: read_state_dir(config.state_dir))
-    yield from checked("state_dir", lambda: check_state_dir(known(state_dir)))
-    yield from checked("audit log", lambda: check_audit(config.state_dir, config.audit, now_ms))
+    with_java = partial(check_spark, java=value_or_failure(java_version))  # it tells of none, too
+    yield from checked("Spark", with_java, master, spark_version())
+    yield from checked("Java", check_java_options, master, os.environ)
+    state_dir = value_or_failure(read_state_dir, config.state_dir)
+    yield from checked("state_dir", check_state_dir, state_dir)
+    yield from checked("audit log", check_audit, config.state_dir, config.audit, now_ms)
     holder = None if isinstance(state_dir, Failure) else state_dir.holder
-    yield from checked("port", lambda: check_port(read_port(http.host, http.port), holder))
+    yield from checked("port", check_port, http.host, http.port, holder)
 
 
 TIMEOUT_MS = 5_000
@@ -222,24 +210,18 @@ def read_cluster(kafka: KafkaCluster, config: Config, now: Callable[[], int]) ->
     brokers = kafka.brokers()
     with ThreadPoolExecutor(WORKERS, thread_name_prefix="doctor") as executor:
         names_to_come = executor.submit(value_or_failure, kafka.topic_names)
-        topics_to_come = executor.submit(value_or_failure, lambda: enabled_topics(kafka, config))
+        topics_to_come = executor.submit(value_or_failure, enabled_topics, kafka, config)
         coordinators = executor.submit(value_or_failure, kafka.coordinator_state)
-        listing = executor.submit(value_or_failure, lambda: read_groups(kafka))
-        clocks = executor.submit(value_or_failure, lambda: _clocks(kafka, now))
-        offsets_retention = executor.submit(value_or_failure, lambda: _offsets_retention(kafka))
+        listing = executor.submit(value_or_failure, read_groups, kafka)
+        clocks = executor.submit(value_or_failure, _clocks, kafka, now)
+        offsets_retention = executor.submit(value_or_failure, _offsets_retention, kafka)
         names, topics = names_to_come.result(), topics_to_come.result()
-        positions = executor.submit(
-            value_or_failure,
-            lambda: {
-                reader: read_external(reader, now(), kafka)
-                for reader in external_readers(known(topics))
-            },
-        )
+        positions = executor.submit(value_or_failure, _positions, topics, kafka, now)
         wanted = _enabled_names(config, names)
-        allowed = executor.submit(value_or_failure, lambda: kafka.topic_rights(wanted))
+        allowed = executor.submit(value_or_failure, kafka.topic_rights, wanted)
         external = positions.result()  # before the logs' ends, else a live reader seems beyond them
-        logs = value_or_failure(lambda: read_logs(kafka, known(topics), executor))
-        remembered = value_or_failure(lambda: recall(config.state_dir))
+        logs = value_or_failure(read_logs, kafka, topics, executor)
+        remembered = value_or_failure(recall, config.state_dir)
         groups = listing.result()
         return ExaminedCluster(
             brokers=brokers,
@@ -250,18 +232,18 @@ def read_cluster(kafka: KafkaCluster, config: Config, now: Callable[[], int]) ->
             listing=groups,
             external=external,
             remembered=remembered,
-            evidence=value_or_failure(
-                lambda: evidence_about(
-                    known(topics), known(groups), known(external), known(remembered)
-                )
-            ),
+            evidence=value_or_failure(evidence_about, topics, groups, external, remembered),
             clocks=clocks.result(),
             offsets_retention=offsets_retention.result(),
             logs=logs,
-            undated=value_or_failure(
-                lambda: read_undated(kafka, known(topics), known(logs), now())
-            ),
+            undated=value_or_failure(read_undated, kafka, topics, logs, now()),
         )
+
+
+def _positions(
+    topics: Sequence[EnabledTopic], kafka: Kafka, now: Callable[[], int]
+) -> dict[ExternalReader, Position]:
+    return {reader: read_external(reader, now(), kafka) for reader in external_readers(topics)}
 
 
 def evidence_about(

@@ -113,53 +113,27 @@ def grant_command(options: str, operation: str, resource: str) -> str:
     return with_address(f"{GRANT} --operation {operation} {resource}", options)
 
 
-class Unread(Exception):
-    """What a check or a reading needs could not be read itself."""
-
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure)
-        self.failure = failure
-
-
-def known(value: T | Failure) -> T:
-    """Raises `Unread`."""
-    if isinstance(value, Failure):
-        raise Unread(value)
-    return value
+def checked(subject: str, check: Callable[..., Iterable[Finding]], *of: object) -> list[Finding]:
+    """The findings of a check of these values. If one of them could not be read, or if the check
+    fails, the finding says so, and the other checks still run."""
+    findings = value_or_failure(lambda *values: list(check(*values)), *of)
+    return [unchecked(subject, findings)] if isinstance(findings, Failure) else findings
 
 
-def checked(subject: str, check: Callable[[], Iterable[Finding]]) -> list[Finding]:
-    """The findings of a check. If what it needs is missing, or it fails, the finding says so, and
-    the other checks still run."""
+def value_or_failure(read: Callable[..., T | Failure], *of: object) -> T | Failure:
+    """What is read with these values, or why it could not be: perhaps because one of them is a
+    `Failure` itself."""
+    for value in of:
+        if isinstance(value, Failure):
+            return value
     try:
-        return list(check())
-    except Unread as missing:
-        return [unchecked(subject, missing.failure)]
-    except PermissionError as error:
-        return [unchecked(subject, _not_permitted(error))]
-    except Exception as error:  # noqa: BLE001 - a bug in one check must not hide the others
-        return [unchecked(subject, f"{type(error).__name__}: {error}; please report this")]
-
-
-def _not_permitted(error: PermissionError) -> Failure:
-    """As where an earlier daemon ran as another user."""
-    return Failure(
-        type(error).__name__,
-        f"{error.filename} may not be opened ({error.strerror}); let this user read and write it",
-    )
-
-
-def value_or_failure(read: Callable[[], T | Failure]) -> T | Failure:
-    """The value that was read, or why it could not be read."""
-    try:
-        return read()
-    except Unread as missing:
-        return missing.failure
+        return read(*of)
     except RetentiondError as error:
         return Failure(type(error).__name__, str(error))
-    except PermissionError as error:
-        return _not_permitted(error)
-    except Exception as error:  # noqa: BLE001 - one reading must not keep the others from running
+    except PermissionError as error:  # as where an earlier daemon ran as another user
+        why = f"{error.filename} may not be opened ({error.strerror})"
+        return Failure(type(error).__name__, f"{why}; let this user read and write it")
+    except Exception as error:  # noqa: BLE001 - a bug in one must not hide the others
         return Failure(type(error).__name__, f"{error}; please report this")
 
 

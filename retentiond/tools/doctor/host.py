@@ -8,7 +8,6 @@ import shutil
 import socket
 import stat
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,41 +23,28 @@ from retentiond.tell.port import bound_socket
 from retentiond.tools.doctor.finding import Finding, Level, ok, problem, warning
 
 
-@dataclass(frozen=True, slots=True)
-class PortState:
-    """The HTTP port. ``error``: why nothing can listen there, as an errno; None if it is free."""
-
-    host: str
-    number: int
-    error: int | None = None
-
-
-def read_port(host: str, port: int) -> PortState:
-    """Binds the port for a moment, as the daemon would."""
-    try:
-        with closing(bound_socket(host, port, socket.socket)):
-            return PortState(host, port)
-    except socket.gaierror:
-        return PortState(host, port, errno.EADDRNOTAVAIL)
-    except OSError as error:
-        return PortState(host, port, error.errno or 0)
-
-
-def check_port(port: PortState, holder: str | None) -> Iterator[Finding]:
-    """``holder``: the process that has locked the state, and so has the port, too."""
-    where = f"{port.host}:{port.number}"
-    if port.number == 0:
+def check_port(host: str, port: int, holder: str | None) -> Iterator[Finding]:
+    """Binds the port for a moment, as the daemon would. ``holder``: the process that has locked the
+    state, and so has the port, too."""
+    where = f"{host}:{port}"
+    if port == 0:
         yield ok("port", "any free one (http.port is 0)")
-    elif port.error is None:
-        yield ok("port", f"{where} is free")
-    elif port.error == errno.EADDRINUSE and holder is not None:
-        yield ok("port", f"{where} is taken, and {holder} runs")
-    else:
+        return
+    try:
+        bound_socket(host, port, socket.socket).close()
+    except OSError as error:
+        is_no_address = isinstance(error, socket.gaierror)
+        why = errno.EADDRNOTAVAIL if is_no_address else error.errno or 0
+        if why == errno.EADDRINUSE and holder is not None:
+            yield ok("port", f"{where} is taken, and {holder} runs")
+            return
         yield problem(
             "port",
-            f"{where} can't be listened on ({os.strerror(port.error)}), so the daemon can't start",
+            f"{where} can't be listened on ({os.strerror(why)}), so the daemon can't start",
             "choose another http.host or http.port, or end what listens there",
         )
+    else:
+        yield ok("port", f"{where} is free")
 
 
 FREE_WARNING_BYTES = 1 << 30

@@ -27,7 +27,6 @@ from retentiond.tools.doctor.finding import (
     about,
     checked,
     first_names,
-    known,
     value_or_failure,
 )
 from tests.support.builders.examined_clusters import DAY_MS, bad, broker, brokers, config
@@ -123,10 +122,10 @@ def test_a_file_of_another_user_is_no_bug(tmp_path: Path) -> None:
 
 
 def test_a_check_and_a_reading_whose_value_is_missing_say_why_that_is() -> None:
-    (found,) = checked("x", lambda: known(LOST))
+    (found,) = checked("x", list, LOST)
     assert found.sentence == "could not be checked: KafkaConnectionError: lost"
-    assert value_or_failure(lambda: known(LOST)) == LOST
-    (found,) = checked("x", lambda: known(replace(LOST, message="Connection lost.")))
+    assert value_or_failure(list, LOST) == LOST
+    (found,) = checked("x", list, replace(LOST, message="Connection lost."))
     assert found.sentence == "could not be checked: KafkaConnectionError: Connection lost"
 
 

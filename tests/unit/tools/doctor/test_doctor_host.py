@@ -22,12 +22,10 @@ from retentiond.state.state import open_state
 from retentiond.state.state_dir import state_lock
 from retentiond.tools.doctor.finding import Level
 from retentiond.tools.doctor.host import (
-    PortState,
     check_audit,
     check_port,
     check_remembered,
     check_state_dir,
-    read_port,
     read_state_dir,
 )
 from tests.support.builders.examined_clusters import bad, config, only
@@ -38,27 +36,27 @@ LOOPBACK = "127.0.0.1"
 def test_a_free_port_is_ok_and_stays_free() -> None:
     with socket.create_server((LOOPBACK, 0)) as taken:
         port = taken.getsockname()[1]
-    assert bad(check_port(read_port(LOOPBACK, port), None)) == []
+    assert bad(check_port(LOOPBACK, port, None)) == []
     socket.create_server((LOOPBACK, port)).close()
 
 
 def test_a_port_that_is_taken_is_ok_while_a_daemon_runs_and_else_a_problem() -> None:
     with socket.create_server((LOOPBACK, 0)) as taken:
-        found = read_port(LOOPBACK, taken.getsockname()[1])
-    (beside_a_daemon,) = check_port(found, "retentiond with pid 17")
+        port = taken.getsockname()[1]
+        (beside_a_daemon,) = check_port(LOOPBACK, port, "retentiond with pid 17")
+        assert bad(check_port(LOOPBACK, port, None)) == [(Level.PROBLEM, "port")]
     assert beside_a_daemon.level is Level.OK
     assert "retentiond with pid 17 runs" in beside_a_daemon.sentence
-    assert bad(check_port(found, None)) == [(Level.PROBLEM, "port")]
 
 
 def test_a_port_of_an_address_that_this_host_does_not_have_is_a_problem() -> None:
-    found = read_port("192.0.2.1", 9477)
-    assert found.error == errno.EADDRNOTAVAIL
-    assert only(check_port(found, "retentiond with pid 17")).level is Level.PROBLEM
+    found = only(check_port("192.0.2.1", 9477, "retentiond with pid 17"))
+    assert found.level is Level.PROBLEM
+    assert os.strerror(errno.EADDRNOTAVAIL) in found.sentence
 
 
 def test_any_free_port_needs_no_check() -> None:
-    assert bad(check_port(PortState("0.0.0.0", 0), None)) == []
+    assert bad(check_port("0.0.0.0", 0, None)) == []
 
 
 def test_a_state_directory_that_is_not_there_is_ok_and_is_not_made(tmp_path: Path) -> None:
