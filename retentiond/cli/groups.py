@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retentiond.cli.forget import (
-    NamedKind,
-    by_reader,
-    forget_one,
-    forget_vanished,
-    show_groups,
-)
 from retentiond.cli.options import (
     ONLY_TOPICS,
     ConfigPath,
@@ -30,7 +25,14 @@ from retentiond.cli.options import (
     matching,
     set_up,
 )
-from retentiond.cli.output.printing import THE_REST, Printer, next_cycle, print_json, progress
+from retentiond.cli.output.printing import (
+    THE_REST,
+    Printer,
+    columns_of,
+    next_cycle,
+    print_json,
+    progress,
+)
 from retentiond.errors import KafkaUnavailable, RetentiondError, UsageError
 from retentiond.fields import COMMAND, document_of
 from retentiond.formatting import printable, say_about, say_many
@@ -38,8 +40,16 @@ from retentiond.state.operator_actions import action_now, record_action
 
 if TYPE_CHECKING:
     from retentiond.config import Config
+    from retentiond.memory.readers import ReaderName, RememberedReader
     from retentiond.memory.remembered import Remembered
     from retentiond.tell.figures.group_rows import GroupRow
+
+
+class NamedKind(StrEnum):
+    """Which of two readers of one name is meant."""
+
+    GROUP = "group"
+    EXTERNAL = "external"
 
 
 app = typer.Typer(no_args_is_help=False)
@@ -128,6 +138,21 @@ def groups(  # noqa: PLR0917 - typer hands each option over by its name
         _print(rows, remembered.lost, age_ms)
     if is_misconfigured:
         raise typer.Exit(1)
+
+
+def by_reader(remembered: Remembered) -> Mapping[ReaderName, Mapping[str, RememberedReader]]:
+    """What is remembered of each reader, by topic."""
+    readers: defaultdict[ReaderName, dict[str, RememberedReader]] = defaultdict(dict)
+    for at, last in remembered.commits.items():
+        readers[at.reader][at.topic] = last
+    return readers
+
+
+def show_groups(printer: Printer, rows: Iterable[GroupRow]) -> None:
+    from retentiond.tell.figures.group_rows import GroupRow
+
+    columns = columns_of(GroupRow, COMMAND)
+    printer.table(columns, rows, lambda row: "yellow" if row.vanished_since_ms else "")
 
 
 def _matters(row: GroupRow) -> tuple[bool, int, int]:
@@ -260,12 +285,15 @@ def forget(  # noqa: PLR0917 - typer hands each option over by its name
     Example: retentiond groups forget --pattern 'preview-.*' --vanished-for 30d
     """
     path = set_up(context, config, debug)
+    from retentiond.cli.forget import forget_one, forget_vanished
+
+    is_external = None if kind is None else kind is NamedKind.EXTERNAL
     if group is None:
-        forget_vanished(path, pattern, vanished_for, topic, kind, yes=yes)
+        forget_vanished(path, pattern, vanished_for, topic, is_external, yes=yes)
     elif pattern or vanished_for is not None:
         raise UsageError("give either GROUP, or --pattern and --vanished-for")
     else:
-        forget_one(path, group, topic, kind, yes)
+        forget_one(path, group, topic, is_external, yes)
 
 
 @app.command()
