@@ -78,41 +78,6 @@ def _settled(item: Item, outcome: DeletionOutcome) -> Item:
     return replace(item, outcome=outcome.outcome, low_watermark=outcome.low_watermark, error=error)
 
 
-REQUEST = "delete-records"
-
-OUTCOME = "delete-records-outcome"
-
-
-def request_detail(arguments: Sequence[str], servers: str, items: Sequence[Item]) -> str:
-    """The request as JSON: the partitions that are to be deleted from."""
-    partitions = [
-        {"topic": item.topic, "partition": item.partition, "offset": item.written_target}
-        for item in items
-        if item.is_pending
-    ]
-    return json.dumps(
-        {"arguments": list(arguments), "bootstrap_servers": servers, "partitions": partitions}
-    )
-
-
-def outcome_detail(items: Sequence[Item]) -> str:
-    """The outcomes as JSON, also of partitions for which no request went out."""
-    return json.dumps(
-        {
-            "partitions": [
-                {
-                    "topic": item.topic,
-                    "partition": item.partition,
-                    "outcome": item.outcome.value,
-                    "low_watermark": item.low_watermark,
-                    "error": item.error,
-                }
-                for item in items
-            ]
-        }
-    )
-
-
 class RequestAudit:
     """Records a request and its outcome in the audit log. ``unrecorded``: why the outcome could not
     be written, or None."""
@@ -125,11 +90,19 @@ class RequestAudit:
         self.unrecorded: StateError | None = None
 
     def requested(self, servers: str, items: Sequence[Item]) -> None:
-        """Records the request, and returns once it is on disk. Raises `StateError`, and
-        `UsageError` if deletions have been paused meanwhile; then nothing can be deleted."""
+        """Records the partitions that are to be deleted from, and returns once that is on disk.
+        Raises `StateError`, and `UsageError` if deletions have been paused meanwhile; then nothing
+        can be deleted."""
         _refuse_paused(self._state_dir)
         make_state_dir(self._state_dir)
-        self._record(REQUEST, request_detail(sys.argv[1:], servers, items))
+        partitions = [
+            {"topic": item.topic, "partition": item.partition, "offset": item.written_target}
+            for item in items
+            if item.is_pending
+        ]
+        self._record(
+            "delete-records", partitions, arguments=sys.argv[1:], bootstrap_servers=servers
+        )
 
     def objection(self) -> str | None:
         """Why no request may go out now: somebody has paused deletions meanwhile."""
@@ -137,14 +110,27 @@ class RequestAudit:
         return None if pause is None else str(pause)
 
     def settled(self, items: Sequence[Item]) -> None:
-        """Records the outcomes. The records are gone by now, so an error is kept until the result
-        was shown."""
+        """Records the outcomes, also of partitions for which no request went out. The records are
+        gone by now, so an error is kept until the result was shown."""
+        partitions = [
+            {
+                "topic": item.topic,
+                "partition": item.partition,
+                "outcome": item.outcome.value,
+                "low_watermark": item.low_watermark,
+                "error": item.error,
+            }
+            for item in items
+        ]
         try:
-            self._record(OUTCOME, outcome_detail(items))
+            self._record("delete-records-outcome", partitions)
         except StateError as error:
             self.unrecorded = error
 
-    def _record(self, action: str, detail: str) -> None:
+    def _record(
+        self, action: str, partitions: Sequence[Mapping[str, object]], **asked: object
+    ) -> None:
+        detail = json.dumps({**asked, "partitions": partitions})
         record_action(self._state_dir, action_now(action, self._request_id, detail))
 
 
