@@ -114,7 +114,7 @@ def orphans(  # noqa: PLR0917 - typer hands each option over by its name
     approve = approval(yes=yes) if remove else None
     with closing(KafkaCluster(settings, lambda *_: None)) as cluster:
         removals = AuditedRemovals(where)
-        look = scan.Session(disks, cluster, terms, where, removals, approve=approve).run()
+        look = scan.take_look(disks, cluster, terms, where, removals, approve=approve)
     show(look, output)
     if look.problems or any(orphan.fate is Fate.FAILED for orphan in look.orphans):
         raise typer.Exit(1)

@@ -17,13 +17,12 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from retentiond.errors import KafkaUnavailable, RetentiondError, StateError
 from retentiond.model import TopicPartition
-from retentiond.state.operator_actions import action_now, record_action
+from retentiond.state.operator_actions import action_now, read_pause, record_action
 from retentiond.state.state_dir import sync
 from retentiond.tools.orphans.broker_process import (
     BrokerLogDirs,
@@ -49,35 +48,27 @@ class RemovalRefused(Exception):
     """A condition for the removal doesn't hold; ``str()`` says which."""
 
 
+@dataclass(slots=True)
 class Remover:
-    """Removes orphans. The caller holds the memory's lock. ``why_paused`` returns why nothing may
-    be removed now, or None.
+    """Removes orphans. The caller holds the memory's lock. While deletions are paused in
+    ``state_dir``, nothing is removed.
 
     During a removal, a broker that is down can't start. ``unrecorded``: why the outcome of the last
     removal is not in the audit log, or None.
     """
 
-    def __init__(
-        self,
-        disks: BrokerLogDirs,
-        cluster: AssignmentSource,
-        memory_file: OrphanMemoryFile,
-        journal: AuditedRemovals,
-        *,
-        why_paused: Callable[[], object | None],
-    ) -> None:
-        self._disks = disks
-        self._cluster = cluster
-        self._memory_file = memory_file
-        self._journal = journal
-        self._why_paused = why_paused
-        self.unrecorded: StateError | None = None
+    disks: BrokerLogDirs
+    cluster: AssignmentSource
+    memory_file: OrphanMemoryFile
+    journal: AuditedRemovals
+    state_dir: Path
+    unrecorded: StateError | None = None
 
     def remove(self, orphan: Orphan) -> Orphan:
         """Removes an orphan, and returns it with its fate. Raises `OtherCluster`, `UsageError` if
         the directories belong to another cluster, and `StateError` if the removal can't be
         recorded. If only its outcome can't, that is ``unrecorded``."""
-        if (paused := self._why_paused()) is not None:  # also for one that was cut off
+        if (paused := read_pause(self.state_dir)) is not None:  # also for one that was cut off
             return orphan.kept(str(paused))
         try:
             with broker_of(orphan.folder.log_dir) as broker:
@@ -92,7 +83,7 @@ class Remover:
         new_name = orphan.folder.name
         if not orphan.is_cut_off:
             new_name = name_for_deletion(orphan.folder.parsed_name)
-        self._journal.removing(orphan, new_name)
+        self.journal.removing(orphan, new_name)
         try:
             renamed = orphan.folder if orphan.is_cut_off else self._rename(orphan, new_name)
             self._finish(orphan, renamed, broker)
@@ -100,10 +91,10 @@ class Remover:
         except (RemovalRefused, OpenFilesUnknown, Gone, KafkaUnavailable, OSError) as error:
             settled = _not_removed(orphan, error)
         except RetentiondError as error:  # ends the whole run; the record of this removal ends too
-            self._journal.settled(orphan.kept(str(error)))
+            self.journal.settled(orphan.kept(str(error)))
             raise
         try:
-            self._journal.settled(settled)
+            self.journal.settled(settled)
         except StateError as error:  # the folder may be gone, and is to be shown
             self.unrecorded = error
         return settled
@@ -111,8 +102,7 @@ class Remover:
     def _check(self, orphan: Orphan, broker: int | None) -> None:
         """Checks all conditions again. Raises `RemovalRefused`, `Gone`, `OpenFilesUnknown`,
         `KafkaUnavailable`, OSError."""
-        paused = self._why_paused()
-        if paused is not None:
+        if (paused := read_pause(self.state_dir)) is not None:
             raise RemovalRefused(str(paused))
         if read_contents(orphan.folder) != orphan.contents:
             raise RemovalRefused("it changed since it was looked at")
@@ -122,15 +112,15 @@ class Remover:
         self._check_assignment(orphan.folder)
 
     def _check_assignment(self, folder: PartitionFolder) -> None:
-        view = self._cluster.replicas({folder.parsed_name.topic})
-        refuse_another(view, self._disks)
-        was_alive = self._memory_file.read().was_alive
-        incomplete = problems(view, self._disks, was_alive=was_alive)
+        view = self.cluster.replicas({folder.parsed_name.topic})
+        refuse_another(view, self.disks)
+        was_alive = self.memory_file.read().was_alive
+        incomplete = problems(view, self.disks, was_alive=was_alive)
         if incomplete:
             raise RemovalRefused(f"the cluster was not read completely: {incomplete[0]}")
         at = TopicPartition(folder.parsed_name.topic, folder.parsed_name.partition)
-        has_replica = any(os.path.lexists(log_dir / str(at)) for log_dir in self._disks.log_dirs)
-        judgement = judge(folder, view, self._disks, {at} if has_replica else ())
+        has_replica = any(os.path.lexists(log_dir / str(at)) for log_dir in self.disks.log_dirs)
+        judgement = judge(folder, view, self.disks, {at} if has_replica else ())
         if judgement.assignment is not Assignment.ORPHAN:
             raise RemovalRefused(f"no orphan any more: {judgement.why}")
 
@@ -139,8 +129,8 @@ class Remover:
         the folder."""
         old = orphan.folder
         renamed = replace(old, name=new_name)
-        memory = self._memory_file.read()
-        self._memory_file.write(
+        memory = self.memory_file.read()
+        self.memory_file.write(
             replace(
                 memory,
                 first_seen_ms={**memory.first_seen_ms, folder_key(renamed): orphan.since_ms},
@@ -155,7 +145,7 @@ class Remover:
 
     def _finish(self, orphan: Orphan, renamed: PartitionFolder, broker: int | None) -> None:
         """Checks the renamed folder once more and deletes it, or gives it its old name back."""
-        old_name = self._memory_file.read().renamed.get(folder_key(renamed))
+        old_name = self.memory_file.read().renamed.get(folder_key(renamed))
         if old_name is None:  # some of its files are deleted already, so there is no way back
             held = held_open(orphan, open_files(broker), broker)
             if held is not None:
@@ -172,8 +162,8 @@ class Remover:
         self._delete(renamed)
 
     def _note_deletion(self, renamed: PartitionFolder) -> None:
-        memory = self._memory_file.read()
-        self._memory_file.write(
+        memory = self.memory_file.read()
+        self.memory_file.write(
             replace(memory, renamed={**memory.renamed, folder_key(renamed): None})
         )
 
@@ -216,11 +206,6 @@ def _not_removed(orphan: Orphan, error: Exception) -> Orphan:
     return orphan.kept(str(error))
 
 
-REMOVAL = "orphan-removal"
-
-OUTCOME = "orphan-removal-outcome"
-
-
 class AuditedRemovals:
     """Removals in the audit log, with two rows for each. Both methods return once the row is on
     disk, and raise `StateError`; then nothing more is removed."""
@@ -233,7 +218,7 @@ class AuditedRemovals:
         self._removal_id = uuid.uuid4().hex
         folder = orphan.folder
         self._record(
-            REMOVAL,
+            "orphan-removal",
             {
                 "log_dir": str(folder.log_dir),
                 "folder": folder.name,
@@ -247,7 +232,7 @@ class AuditedRemovals:
         )
 
     def settled(self, orphan: Orphan) -> None:
-        self._record(OUTCOME, {"fate": orphan.fate.value, "reason": orphan.reason})
+        self._record("orphan-removal-outcome", {"fate": orphan.fate.value, "reason": orphan.reason})
 
     def _record(self, action: str, detail: dict[str, object]) -> None:
         record_action(self._state_dir, action_now(action, self._removal_id, json.dumps(detail)))

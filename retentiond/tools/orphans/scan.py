@@ -1,6 +1,6 @@
 """A look at the directories, then at the cluster, then at what is remembered.
 
-`scan` changes nothing. A `Session` remembers the result, and removes what the look allows.
+`scan` changes nothing. `take_look` remembers the result, and removes what the look allows.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from retentiond.clock import Uptime, earlier_time, elapsed_ms, now_ms, uptime
 from retentiond.errors import RetentiondError
 from retentiond.kafka.log_dirs import ClusterView
 from retentiond.model import Failure, TopicPartition
-from retentiond.state.operator_actions import read_pause
 from retentiond.tools.orphans.broker_process import (
     BrokerLogDirs,
     OpenFiles,
@@ -39,8 +38,6 @@ from retentiond.tools.orphans.orphan import (
     refuse_another,
 )
 from retentiond.tools.orphans.remove import AuditedRemovals, Remover, held_open
-
-REMOVAL_CUT_OFF = "its removal was cut off"
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +186,7 @@ def _judged(
     }
     for folder in folders:
         if folder_key(folder) in memory.renamed:
-            yield folder, Judgement(Assignment.ORPHAN, REMOVAL_CUT_OFF)
+            yield folder, Judgement(Assignment.ORPHAN, "its removal was cut off")
         elif folder.parsed_name.kind is not FolderKind.DELETE:
             yield folder, judge(folder, view, disks, replicas)
 
@@ -236,75 +233,65 @@ Approve = Callable[[Sequence[Orphan]], bool]
 """Called before the first removal of a look, with all orphans that can be removed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
-    """A run of the command. ``approve``: None if it only looks."""
+def take_look(
+    disks: BrokerLogDirs,
+    cluster: AssignmentSource,
+    terms: RemovalTerms,
+    state_dir: Path,
+    journal: AuditedRemovals,
+    *,
+    approve: Approve | None = None,
+    clocks: HostClocks = HOST_CLOCKS,
+) -> Scan:
+    """A run of the command. ``approve``: None if it only looks. Raises `RetentiondError`."""
+    memory_file = OrphanMemoryFile(state_dir, disks)
+    with memory_file.locked():
+        taken, memory = scan(disks, cluster, memory_file.read(), terms, clocks)
+        memory_file.write(memory)
+        taken = replace(taken, orphans=tuple(_without_open(taken.orphans)))
+        due = [orphan for orphan in taken.orphans if orphan.fate is Fate.REMOVABLE]
+        if approve is None or not due or not approve(due):
+            return taken
+        return _with_removed(taken, Remover(disks, cluster, memory_file, journal, state_dir))
 
-    disks: BrokerLogDirs
-    cluster: AssignmentSource
-    terms: RemovalTerms
-    state_dir: Path
-    journal: AuditedRemovals
-    approve: Approve | None = None
-    clocks: HostClocks = HOST_CLOCKS
 
-    def run(self) -> Scan:
-        """Raises `RetentiondError`."""
-        memory_file = OrphanMemoryFile(self.state_dir, self.disks)
-        with memory_file.locked():
-            taken, memory = scan(
-                self.disks, self.cluster, memory_file.read(), self.terms, self.clocks
-            )
-            memory_file.write(memory)
-            taken = replace(taken, orphans=tuple(self._without_open(taken.orphans)))
-            due = [orphan for orphan in taken.orphans if orphan.fate is Fate.REMOVABLE]
-            if self.approve is None or not due or not self.approve(due):
-                return taken
-            return self._with_removed(taken, memory_file)
+def _without_open(orphans: Sequence[Orphan]) -> Iterator[Orphan]:
+    """Keeps orphans that a process has open, or may have open. It changes nothing on disk."""
+    known: dict[Path, tuple[int | None, OpenFiles]] = {}
+    for orphan in orphans:
+        if orphan.fate is not Fate.REMOVABLE:
+            yield orphan
+            continue
+        log_dir = orphan.folder.log_dir
+        try:
+            if log_dir not in known:
+                broker = running_broker(log_dir)
+                known[log_dir] = (broker, open_files(broker))
+        except OpenFilesUnknown as unseen:
+            yield orphan.kept(str(unseen))
+            continue
+        broker, files = known[log_dir]
+        reason = held_open(orphan, files, broker)
+        yield orphan if reason is None else orphan.kept(reason)
 
-    def _without_open(self, orphans: Sequence[Orphan]) -> Iterator[Orphan]:
-        """Keeps orphans that a process has open, or may have open. It changes nothing on disk."""
-        known: dict[Path, tuple[int | None, OpenFiles]] = {}
-        for orphan in orphans:
-            if orphan.fate is not Fate.REMOVABLE:
-                yield orphan
-                continue
-            log_dir = orphan.folder.log_dir
+
+def _with_removed(taken: Scan, remover: Remover) -> Scan:
+    """The look with the removals. What ends them is a problem of the look once a folder is gone;
+    before that it is raised."""
+    orphans: list[Orphan] = []
+    ended: RetentiondError | None = None
+    for orphan in taken.orphans:
+        settled = orphan
+        if orphan.fate is Fate.REMOVABLE and ended is not None:
+            settled = orphan.kept("the removals have ended before it")
+        elif orphan.fate is Fate.REMOVABLE:
             try:
-                if log_dir not in known:
-                    broker = running_broker(log_dir)
-                    known[log_dir] = (broker, open_files(broker))
-            except OpenFilesUnknown as unseen:
-                yield orphan.kept(str(unseen))
-                continue
-            broker, files = known[log_dir]
-            reason = held_open(orphan, files, broker)
-            yield orphan if reason is None else orphan.kept(reason)
-
-    def _with_removed(self, taken: Scan, memory_file: OrphanMemoryFile) -> Scan:
-        """The look with the removals. What ends them is a problem of the look once a folder is
-        gone; before that it is raised."""
-        remover = Remover(
-            self.disks,
-            self.cluster,
-            memory_file,
-            self.journal,
-            why_paused=lambda: read_pause(self.state_dir),
-        )
-        orphans: list[Orphan] = []
-        ended: RetentiondError | None = None
-        for orphan in taken.orphans:
-            settled = orphan
-            if orphan.fate is Fate.REMOVABLE and ended is not None:
-                settled = orphan.kept("the removals have ended before it")
-            elif orphan.fate is Fate.REMOVABLE:
-                try:
-                    settled = remover.remove(orphan)
-                    ended = remover.unrecorded
-                except RetentiondError as error:
-                    if not any(folder.fate is Fate.REMOVED for folder in orphans):
-                        raise
-                    settled, ended = orphan.kept(str(error)), error
-            orphans.append(settled)
-        problems = () if ended is None else (f"the removals have ended early: {ended}",)
-        return replace(taken, orphans=tuple(orphans), problems=(*taken.problems, *problems))
+                settled = remover.remove(orphan)
+                ended = remover.unrecorded
+            except RetentiondError as error:
+                if not any(folder.fate is Fate.REMOVED for folder in orphans):
+                    raise
+                settled, ended = orphan.kept(str(error)), error
+        orphans.append(settled)
+    problems = () if ended is None else (f"the removals have ended early: {ended}",)
+    return replace(taken, orphans=tuple(orphans), problems=(*taken.problems, *problems))

@@ -15,7 +15,7 @@ from retentiond.model import Failure
 from retentiond.tools.orphans.broker_process import identify
 from retentiond.tools.orphans.orphan import Orphan, Scan
 from retentiond.tools.orphans.remove import AuditedRemovals
-from retentiond.tools.orphans.scan import Approve, HostClocks, RemovalTerms, Session
+from retentiond.tools.orphans.scan import Approve, HostClocks, RemovalTerms, take_look
 
 BROKER = 7
 
@@ -154,7 +154,7 @@ class Host:
         boot: str = "a-boot",
     ) -> Scan:
         """One look, so much later than now, by a clock that is wrong by so much."""
-        return Session(
+        return take_look(
             identify(self.log_dirs),
             self.cluster,
             self.terms,
@@ -165,7 +165,7 @@ class Host:
                 lambda: now_ms() + after_ms + wrong_by_ms,
                 lambda: Uptime(boot, now_ms() + after_ms),
             ),
-        ).run()
+        )
 
     def remove(self) -> Scan:
         """What is an orphan now is removed three hours later, if anything lets it."""
