@@ -82,7 +82,6 @@ def check(  # noqa: PLR0917 - typer hands each option over by its name
     against: Annotated[
         Path | None,
         typer.Option(
-            "--against",
             metavar="OLD",
             help="Show what changes from this configuration file, and what that does to records.",
         ),

@@ -36,9 +36,7 @@ if TYPE_CHECKING:
 
 def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
     context: typer.Context,
-    bootstrap_server: Annotated[
-        str, typer.Option("--bootstrap-server", help="The brokers to start from: host:port,…")
-    ],
+    bootstrap_server: Annotated[str, typer.Option(help="The brokers to start from: host:port,…")],
     offset_json_file: Annotated[
         Path | None,
         typer.Option(
@@ -50,26 +48,23 @@ def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
     ] = None,
     topic: Annotated[
         list[str] | None,
-        typer.Option("--topic", help="All partitions of this topic; may be given several times."),
+        typer.Option(help="All partitions of this topic; may be given several times."),
     ] = None,
     older_than: Annotated[
         str | None,
         typer.Option(
-            "--older-than",
-            help="Delete records older than this by the clock of this host, as in 7d, 12h or 90m.",
+            help="Delete records older than this by the clock of this host, as in 7d, 12h or 90m."
         ),
     ] = None,
     to_datetime: Annotated[
         str | None,
         typer.Option(
-            "--to-datetime",
             help="Delete records from before this time, as in 2026-02-01T12:00:00+01:00; UTC if it "
-            "names no zone.",
+            "names no zone."
         ),
     ] = None,
     command_config: Annotated[
-        Path | None,
-        typer.Option("--command-config", help="Java properties of an AdminClient."),
+        Path | None, typer.Option(help="Java properties of an AdminClient.")
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be deleted, and delete nothing.")
@@ -79,9 +74,8 @@ def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
     state_dir: Annotated[
         Path | None,
         typer.Option(
-            "--state-dir",
             help="Directory of the audit log; by default $XDG_STATE_HOME/retentiond, "
-            "else ~/.local/state/retentiond.",
+            "else ~/.local/state/retentiond."
         ),
     ] = None,
     to_committed: Annotated[

@@ -65,9 +65,7 @@ def groups(  # noqa: PLR0917 - typer hands each option over by its name
     topic: Annotated[
         list[str] | None,
         typer.Option(
-            "--topic",
-            metavar="PATTERN",
-            help=ONLY_TOPICS.replace("Only topics", "Only groups of topics"),
+            metavar="PATTERN", help=ONLY_TOPICS.replace("Only topics", "Only groups of topics")
         ),
     ] = None,
     config: ConfigPath = None,
@@ -241,7 +239,6 @@ def forget(  # noqa: PLR0917 - typer hands each option over by its name
     pattern: Annotated[
         list[str] | None,
         typer.Option(
-            "--pattern",
             metavar="REGEX",
             help="Forget every vanished group whose whole id matches this regular expression; may "
             "be given several times.",
@@ -250,24 +247,18 @@ def forget(  # noqa: PLR0917 - typer hands each option over by its name
     vanished_for: Annotated[
         str | None,
         typer.Option(
-            "--vanished-for",
             metavar="DURATION",
             help="Forget every group that was observed to be gone for so long, as in 30d; with "
             "--pattern, only those that match.",
         ),
     ] = None,
     topic: Annotated[
-        str | None,
-        typer.Option(
-            "--topic",
-            help="Forget it only on this topic, which it no longer reads.",
-        ),
+        str | None, typer.Option(help="Forget it only on this topic, which it no longer reads.")
     ] = None,
     kind: Annotated[
         NamedKind | None,
         typer.Option(
-            "--kind",
-            help="Which one to forget, if a group of Kafka and an external reader have that name.",
+            help="Which one to forget, if a group of Kafka and an external reader have that name."
         ),
     ] = None,
     yes: Confirmed = False,

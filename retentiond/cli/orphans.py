@@ -41,8 +41,7 @@ if TYPE_CHECKING:
 def orphans(  # noqa: PLR0917 - typer hands each option over by its name
     context: typer.Context,
     log_dir: Annotated[
-        list[Path],
-        typer.Option("--log-dir", metavar="DIR…", help="The broker's log directories (log.dirs)."),
+        list[Path], typer.Option(metavar="DIR…", help="The broker's log directories (log.dirs).")
     ],
     further: Annotated[
         list[Path] | None, typer.Argument(help="More directories for --log-dir.", metavar="DIR")
@@ -57,14 +56,12 @@ def orphans(  # noqa: PLR0917 - typer hands each option over by its name
         ),
     ] = False,
     after: Annotated[
-        str,
-        typer.Option("--after", help="How long a folder must have been an orphan, as in 2h or 1d."),
+        str, typer.Option(help="How long a folder must have been an orphan, as in 2h or 1d.")
     ] = "2h",
     retention: Annotated[
         str | None,
         typer.Option(
-            "--retention",
-            help="How old all of its records must be; by default the broker's log.retention.*",
+            help="How old all of its records must be; by default the broker's log.retention.*"
         ),
     ] = None,
     yes: Confirmed = False,
@@ -72,9 +69,8 @@ def orphans(  # noqa: PLR0917 - typer hands each option over by its name
     state_dir: Annotated[
         Path | None,
         typer.Option(
-            "--state-dir",
             help="Directory that keeps since when each folder is an orphan, and the audit log; by "
-            "default $XDG_STATE_HOME/retentiond, else ~/.local/state/retentiond.",
+            "default $XDG_STATE_HOME/retentiond, else ~/.local/state/retentiond."
         ),
     ] = None,
     debug: Debug = False,

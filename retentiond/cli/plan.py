@@ -51,17 +51,14 @@ def plan(  # noqa: PLR0917 - typer hands each option over by its name
     consumed_retention: Annotated[
         str | None,
         typer.Option(
-            "--consumed-retention",
             help=f"With {FIRST_LOOK}: keep every record at least this long, as in 90m or 7d; by "
-            f"default what the configuration's defaults say, else {CONSUMED_RETENTION}.",
+            f"default what the configuration's defaults say, else {CONSUMED_RETENTION}."
         ),
     ] = None,
     topic: Annotated[
         list[str] | None,
         typer.Option(
-            "--topic",
-            metavar="PATTERN",
-            help=f"With {FIRST_LOOK}: {ONLY_TOPICS[0].lower()}{ONLY_TOPICS[1:]}",
+            metavar="PATTERN", help=f"With {FIRST_LOOK}: {ONLY_TOPICS[0].lower()}{ONLY_TOPICS[1:]}"
         ),
     ] = None,
     command_config: CommandConfig = None,

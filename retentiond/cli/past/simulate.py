@@ -101,7 +101,6 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
     min_observed: Annotated[
         str,
         typer.Option(
-            "--min-observed",
             metavar="TIME",
             help="With --exit-code: the past can't tell of a topic that was judged for less than "
             "this, as in 13d: the time observed, gaps taken off, less the tried retention. A topic "
