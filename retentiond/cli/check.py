@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from itertools import chain, groupby
@@ -15,6 +14,7 @@ import typer
 
 from retentiond.cli.options import SOMETHING_FOUND, ConfigPath, Debug, load, set_up
 from retentiond.cli.output.printing import NAME, TEXT, WORD, Column, Printer, print_json
+from retentiond.cli.output.streams import say_aside
 from retentiond.errors import ConfigError, UsageError
 from retentiond.fields import document_of
 from retentiond.formatting import (
@@ -125,7 +125,7 @@ def check(  # noqa: PLR0917 - typer hands each option over by its name
     warnings = _warnings(loaded)
     if output is not DifferenceOutput.JSON:
         for warning in warnings:
-            print(f"retentiond: warning: {printable(warning)}", file=sys.stderr)
+            say_aside(f"warning: {warning}")
     if against is None:
         if output is DifferenceOutput.JSON:
             entries = [
@@ -164,7 +164,7 @@ def _last_of(errors: Sequence[ConfigError]) -> ConfigError:
     """The last one, to be raised. It tells of all others."""
     *others, last = errors
     for error in others:
-        print(f"retentiond: {printable(str(error))}", file=sys.stderr)
+        say_aside(str(error))
     return last
 
 
@@ -182,10 +182,8 @@ def _warnings(config: Config) -> tuple[str, ...]:
 
 def _warn_of_unreadable(path: Path, config: Config) -> None:
     for file in config.unreadable:
-        print(
-            f"retentiond: warning: in {printable(str(path))} the fence of {file.name} holds all "
-            f"of its topics: {printable(file.problem)}",
-            file=sys.stderr,
+        say_aside(
+            f"warning: in {path} the fence of {file.name} holds all of its topics: {file.problem}"
         )
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from retentiond.cli.options import Confirmed, Debug, Output, OutputFormat, gone, start_logging
+from retentiond.cli.output.streams import say_aside
 from retentiond.errors import ConfigError, RetentiondError, UsageError
 from retentiond.fields import document_of, total
 from retentiond.formatting import printable, say_bytes, say_many
@@ -112,7 +113,7 @@ def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
         to_datetime=to_datetime,
     )
     for warning in wanted.warnings:
-        print(f"retentiond: warning: {warning}", file=sys.stderr)
+        say_aside(f"warning: {warning}")
     may_ask = sys.stdin.isatty() and not yes
     if not (yes or dry_run or may_ask):
         if wanted.explicit is None:
@@ -184,8 +185,8 @@ def delete_targets(
 
 
 CLUSTER_CHANGED = (
-    "retentiond: while this command waited for the answer, the cluster changed: not all that was "
-    "shown may still be deleted, and nothing has been. This can be deleted now:"
+    "while this command waited for the answer, the cluster changed: not all that was shown may "
+    "still be deleted, and nothing has been. This can be deleted now:"
 )
 
 
@@ -206,7 +207,7 @@ def _agreed(items: Sequence[Item], again: Callable[[], list[Item]], kafka: Kafka
             return agreed
         shown = withdraw(shown, now)
         termios.tcflush(sys.stdin, termios.TCIFLUSH)  # typed before this question was there
-        print(CLUSTER_CHANGED, file=sys.stderr)
+        say_aside(CLUSTER_CHANGED)
     return shown
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
@@ -33,9 +32,10 @@ from retentiond.cli.output.printing import (
     print_json,
     progress,
 )
+from retentiond.cli.output.streams import say_aside
 from retentiond.errors import KafkaUnavailable, RetentiondError, UsageError
 from retentiond.fields import COMMAND, document_of
-from retentiond.formatting import printable, say_about, say_many
+from retentiond.formatting import say_about, say_many
 from retentiond.state.operator_actions import action_now, record_action
 
 if TYPE_CHECKING:
@@ -118,8 +118,7 @@ def groups(  # noqa: PLR0917 - typer hands each option over by its name
             seen = dict.fromkeys(seen)
             # No outage, but a login or a certificate that somebody has to put right.
             is_misconfigured = isinstance(error, KafkaUnavailable) and error.kind is not None
-            said = printable(f"only the remembered groups are shown: {error}")
-            print(f"retentiond: warning: {said}", file=sys.stderr)
+            say_aside(f"warning: only the remembered groups are shown: {error}")
     rows = [
         row
         for row in rows
@@ -129,8 +128,7 @@ def groups(  # noqa: PLR0917 - typer hands each option over by its name
     rows.sort(key=lambda row: (row.group, row.kind))
     if output is Output.JSON:
         if remembered.lost:
-            said = printable(f"vanished groups may be missing: {remembered.lost}")
-            print(f"retentiond: warning: {said}", file=sys.stderr)
+            say_aside(f"warning: vanished groups may be missing: {remembered.lost}")
         print_json([document_of(row, COMMAND) | seen for row in rows])
     else:
         _print(rows, remembered.lost, age_ms)

@@ -25,9 +25,8 @@ from typer.core import TyperGroup
 
 from retentiond import __version__
 from retentiond.cli.options import INTERRUPTED, ConfigPath, Debug, Settings
-from retentiond.cli.output.streams import any_streams
+from retentiond.cli.output.streams import any_streams, say_aside
 from retentiond.errors import RetentiondError
-from retentiond.formatting import printable
 
 COMMANDS = {
     "run": "run:run",
@@ -118,11 +117,10 @@ def _run() -> None:
         app(standalone_mode=True)
     except SystemExit as ended:
         if ended.code == INTERRUPTED:
-            print("retentiond: interrupted", file=sys.stderr)
+            say_aside("interrupted")
         raise
     except RetentiondError as error:
         if "--debug" in sys.argv:
             traceback.print_exc()
-        said = "\n".join(map(printable, str(error).split("\n")))
-        print(f"retentiond: {said}", file=sys.stderr)
+        say_aside(str(error))
         sys.exit(error.exit_code)

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import io
 import json
-import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from retentiond.cli.output.printing import Look, Printer
+from retentiond.cli.output.streams import say_aside
 from retentiond.config import Config
-from retentiond.formatting import printable
 from retentiond.tell.local_socket import NoAnswer, ask
 
 if TYPE_CHECKING:
@@ -30,8 +29,7 @@ def answered(
     try:
         return ask(config, question, {**about, "width": str(look.width), "colors": look.colors})
     except NoAnswer as why:
-        said = printable(f"the cluster is read anew, because the daemon gives no answer: {why}")
-        print(f"retentiond: {said}", file=sys.stderr)
+        say_aside(f"the cluster is read anew, because the daemon gives no answer: {why}")
         return None
 
 

@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO, cast
 
+from retentiond.formatting import printable
+
 LEAST_WIDTH = 40
 """Columns: where a terminal says that it has less, or none, its lines are broken by itself."""
 
@@ -119,16 +121,21 @@ def any_streams() -> Iterator[None]:
             finish()
 
 
+def say_aside(sentence: str) -> None:
+    """On stderr, beside the result. A name in it can't steer the terminal."""
+    text = "\n".join(map(printable, sentence.split("\n")))
+    print(f"retentiond: {text}", file=sys.stderr)
+
+
 def settled(code: Any) -> Any:
     """The exit code, once all that was printed is written; says so where it can't be."""
     sys.stdout.flush()
     failure = getattr(sys.stdout, "failure", None)
     if failure is None:
         return code
-    print(
-        f"retentiond: the result can't be written to stdout ({failure}). What the command did is "
-        "done: send its output elsewhere",
-        file=sys.stderr,
+    say_aside(
+        f"the result can't be written to stdout ({failure}). What the command did is done: send "
+        "its output elsewhere"
     )
     return 1 if code in _CODES_OF_SUCCESS else code
 

@@ -22,6 +22,7 @@ from retentiond.cli.options import (
     TOPIC_IS_A_PATTERN,
     epoch_ms,
 )
+from retentiond.cli.output.streams import say_aside
 from retentiond.clock import now_ms
 from retentiond.errors import HistoryUnavailable, UsageError
 from retentiond.fields import rfc3339
@@ -137,7 +138,8 @@ def answered(
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         logging.disable()  # what was cut off in the middle has nothing to say
         sessions.interrupt()
-        print("retentiond: interrupted", file=sys.stderr, flush=True)
+        say_aside("interrupted")
+        sys.stderr.flush()
         os._exit(INTERRUPTED)
     return work.result()
 
@@ -154,13 +156,11 @@ def _opened(
     finally:
         for path, why in table.damaged.items():
             where = f"{table.place.rstrip('/')}/{path}"
-            said = f"retentiond: {where} is left out: {why}; its time is a gap"
-            print(said, file=sys.stderr)
+            say_aside(f"{where} is left out: {why}; its time is a gap")
     if past.other_clusters:
-        print(
-            f"retentiond: the answer is about cluster {say_name(past.cluster_id)}; entries of "
-            f"{say_names(past.other_clusters, 3)} are left out",
-            file=sys.stderr,
+        say_aside(
+            f"the answer is about cluster {say_name(past.cluster_id)}; entries of "
+            f"{say_names(past.other_clusters, 3)} are left out"
         )
     return past
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +22,7 @@ from retentiond.cli.options import (
     set_up,
 )
 from retentiond.cli.output.printing import Printer, columns_of, print_json
+from retentiond.cli.output.streams import say_aside
 from retentiond.cli.past.doubts import NO_DOUBTS, Doubts, find_doubts, say_doubts, trials
 from retentiond.cli.past.options import (
     MOST_SHOWN,
@@ -158,15 +158,14 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
     on_trial = trials(tried, simulation.recorded, is_asked)
     doubts = find_doubts(tried, simulation.topics, entries, on_trial, least_ms)
     if tried.config.disk_pressure is not None and not under_pressure:
-        print(WITHOUT_PRESSURE, file=sys.stderr)
+        say_aside(WITHOUT_PRESSURE)
     show(simulation, output, cluster_called(simulation.past, loaded), doubts)
     if exit_code and doubts.shut(simulation.total.missed):
         raise typer.Exit(SOMETHING_FOUND)
 
 
 WITHOUT_PRESSURE = (
-    "retentiond: disk_pressure is left out here: --under-pressure says the most that it could have "
-    "deleted"
+    "disk_pressure is left out here: --under-pressure says the most that it could have deleted"
 )
 
 
