@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from retentiond.config.policy import PolicyEntry
     from retentiond.history.ask.missed import Missed
     from retentiond.history.ask.question import TriedPolicy
-    from retentiond.history.ask.simulate import SimulatedTopic
+    from retentiond.history.ask.simulate import SimulatedTopic, Simulation
 
 NO_SUCH_TOPIC = (
     "the history has no such topic at that time, so nobody can say what a reader would have missed "
@@ -103,17 +103,15 @@ class Doubts:
                 printer.say(of_owner.trial.rstrip("\n"))
 
 
-NO_DOUBTS = Doubts()
-
-
 def find_doubts(
     tried: TriedPolicy,
-    topics: Iterable[SimulatedTopic],
+    simulation: Simulation,
     entries: Iterable[PolicyEntry],
-    on_trial: Sequence[Trial],
+    is_asked: Callable[[str], bool],
     least_ms: int,
 ) -> Doubts:
-    """``topics``: those that were tried. ``entries``: those of which the past has nothing."""
+    """``entries``: those of which the past has nothing. ``is_asked``: about a topic."""
+    on_trial = _trials(tried, simulation.recorded, is_asked)
     left_out = {trial.topic for trial in on_trial}
     doubts = [
         Doubt(
@@ -127,7 +125,7 @@ def find_doubts(
         for entry in entries
         if not entry.policy.dry_run
     ]
-    for topic in topics:
+    for topic in simulation.topics:
         is_short = topic.judged_ms < least_ms and not topic.whole_life
         is_doubtful = not topic.judged_ms or is_short
         if topic.retention_ms is not None and topic.topic not in left_out and is_doubtful:
@@ -194,7 +192,7 @@ def _too_short(topic: SimulatedTopic, least_ms: int) -> str:
     )
 
 
-def trials(
+def _trials(
     tried: TriedPolicy, recorded: Iterable[str], is_asked: Callable[[str], bool]
 ) -> tuple[Trial, ...]:
     """The topics that the tried policy has on trial: those of the past, and those that it names."""

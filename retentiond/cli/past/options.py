@@ -49,16 +49,8 @@ T = TypeVar("T")
 PROGRESS_S = 0.25
 """How often the bar moves."""
 
-SAFETY = 2
-"""The shortest retention is multiplied by this, where nobody says otherwise."""
-
 TopicPatterns = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--topic",
-        metavar="REGEX",
-        help=ONLY_TOPICS,
-    ),
+    list[str] | None, typer.Option("--topic", metavar="REGEX", help=ONLY_TOPICS)
 ]
 
 
@@ -173,11 +165,9 @@ def asked_cluster(config: Config, given: str | None) -> AskedCluster | None:
     if given is not None:
         return AskedCluster(given, "that of --cluster")
     of_state = cluster_of(config.state_dir)
-    return (
-        None
-        if of_state is None
-        else AskedCluster(of_state, f"that of state_dir {config.state_dir}")
-    )
+    if of_state is None:
+        return None
+    return AskedCluster(of_state, f"that of state_dir {config.state_dir}")
 
 
 def _await(work: Future[T], tasks: Sequence[Callable[[], Tasks]]) -> None:
@@ -216,7 +206,6 @@ def asked_questions(
 def refuse_unseen(past: Past, span: Period, changed: Iterable[str]) -> None:
     """``changed``: topics of --set. Without a record of one, the answer would be that of the
     unchanged policy. Raises `UsageError`."""
-
     recorded = set(past.topic_ids["topic"].to_pylist())
     if unseen := [topic for topic in changed if topic not in recorded]:
         raise UsageError(

@@ -25,7 +25,6 @@ from retentiond.cli.output.files import new_file, refuse_unfit
 from retentiond.cli.output.printing import TEXT, Column, Printer, columns_of, print_json
 from retentiond.cli.past.doubts import Doubt, Doubts, never_judged
 from retentiond.cli.past.options import (
-    SAFETY,
     ClusterId,
     TopicPatterns,
     answered,
@@ -64,7 +63,7 @@ def recommend(  # noqa: PLR0917 - typer hands each option over by its name
     cluster: ClusterId = None,
     safety: Annotated[
         float, typer.Option(help="The shortest retention is multiplied by this.", min=1)
-    ] = SAFETY,
+    ] = 2,
     output: OutputFormat = Output.TABLE,
     write_config: Annotated[
         Path | None,
@@ -133,12 +132,12 @@ def _not_judged(
     recommendations: Sequence[Recommendation], once: Iterable[str], config: Config
 ) -> Doubts:
     """The topics of which the past tells nothing, or nothing good, and why."""
-    reasons = {advice.topic: _why_not(advice) for advice in recommendations}
-    why = {topic: reason for topic, reason in reasons.items() if reason}
+    why = {advice.topic: _why_not(advice) for advice in recommendations}
     why |= dict.fromkeys(once, SEEN_ONCE)
     doubts = [
         Doubt(topic, getattr(config.policy_for(topic), "owner", None), why[topic], topic)
         for topic in sorted(why)
+        if why[topic]
     ]
     return Doubts(sorted(doubts, key=lambda doubt: doubt.owner or ""))
 
@@ -163,7 +162,7 @@ def show(  # noqa: PLR0917 - what the command has found
     safety: float,
     output: Output,
     config: Config,
-    once: Iterable[str] = (),
+    once: Iterable[str],
 ) -> None:
     """``once``: topics that have no recommendation, because they were seen in a single entry."""
     from retentiond.history.ask.recommend import Recommendation
@@ -229,7 +228,7 @@ def write(
     config: Config,
     recommendations: Sequence[Recommendation],
     never: Collection[str],
-    once: Iterable[str] = (),
+    once: Iterable[str],
 ) -> None:
     """Whole minutes. What is not to be relied on is on trial. ``never``: topics that nothing can be
     deleted from, which are left out. ``once``: as in `show`. Raises `UsageError`."""
@@ -237,9 +236,6 @@ def write(
     from retentiond.config.document import dumped
 
     entries, left_out = [], [f"# {topic}: left out: {SEEN_ONCE}\n" for topic in once]
-    not_judged = {
-        doubt.entry: doubt.why for doubt in _not_judged(recommendations, (), config).doubts
-    }
     for advice in recommendations:
         policy = config.policy_for(advice.topic)
         if advice.topic in never or advice.topic in INTERNAL_TOPICS:
@@ -249,10 +245,10 @@ def write(
         elif not advice.written_ms:
             left_out.append(f"# {advice.topic}: left out: its retention.ms is below a minute\n")
         elif isinstance(policy, TopicPolicy):
-            why = not_judged.get(advice.topic)
+            why = _why_not(advice)
             trial = f"# on trial: {why}\n" if why else ""
             short = f"# {_observed(advice)}\n" if advice.is_short else ""
-            on_trial = replace(policy, dry_run=policy.dry_run or why is not None)
+            on_trial = replace(policy, dry_run=policy.dry_run or bool(why))
             entries.append(trial + short + dumped([_entry(advice, on_trial)]))
     if not entries:
         raise UsageError(f"{path} is not written: no topic here can ever be deleted from")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,7 +23,7 @@ from retentiond.cli.options import (
 )
 from retentiond.cli.output.printing import Printer, columns_of, print_json
 from retentiond.cli.output.streams import say_aside
-from retentiond.cli.past.doubts import NO_DOUBTS, Doubts, find_doubts, say_doubts, trials
+from retentiond.cli.past.doubts import Doubts, find_doubts, say_doubts
 from retentiond.cli.past.options import (
     MOST_SHOWN,
     ClusterId,
@@ -155,8 +155,7 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
         for entry in not_judged(tried, simulation.recorded, topic or ())
         if against is None or tried.differs_in(entry, in_force)
     ]
-    on_trial = trials(tried, simulation.recorded, is_asked)
-    doubts = find_doubts(tried, simulation.topics, entries, on_trial, least_ms)
+    doubts = find_doubts(tried, simulation, entries, is_asked, least_ms)
     if tried.config.disk_pressure is not None and not under_pressure:
         say_aside(WITHOUT_PRESSURE)
     show(simulation, output, cluster_called(simulation.past, loaded), doubts)
@@ -169,11 +168,11 @@ WITHOUT_PRESSURE = (
 )
 
 
-def show(simulation: Simulation, output: Output, cluster: str, doubts: Doubts = NO_DOUBTS) -> None:
+def show(simulation: Simulation, output: Output, cluster: str, doubts: Doubts) -> None:
     from retentiond.history.ask.simulate import SimulatedTopic
 
     if output is Output.JSON:
-        print_json(document(simulation, doubts))
+        print_json(simulation.past.document() | document_of(doubts) | document_of(simulation))
         return
     printer = Printer()
     if simulation.topics:
@@ -189,10 +188,6 @@ def show(simulation: Simulation, output: Output, cluster: str, doubts: Doubts = 
     _say_missed(printer, simulation.total.missed)
     say_doubts(printer, simulation.topics, doubts)
     printer.say(_summary(simulation.total))
-
-
-def document(simulation: Simulation, doubts: Doubts = NO_DOUBTS) -> dict[str, Any]:
-    return simulation.past.document() | document_of(doubts) | document_of(simulation)
 
 
 def _say_missed(printer: Printer, losses: Iterable[Missed]) -> None:

@@ -135,7 +135,7 @@ def test_a_recommended_configuration_can_be_read_whatever_the_pressure_retention
         + CONFIG.replace("minutes: 30", "hours: 24")
         + f"    retention.commitoffset.pressure.hours: {pressure_hours}\n"
     )
-    write(tmp_path / "tried.yaml", load(config), [recommendation("orders", HOUR_MS)], ())
+    write(tmp_path / "tried.yaml", load(config), [recommendation("orders", HOUR_MS)], (), ())
 
     policy = load(tmp_path / "tried.yaml").policy_for("orders")
     assert isinstance(policy, TopicPolicy)
@@ -150,7 +150,7 @@ def test_a_recommended_retention_is_never_longer_than_retention_ms_nor_nothing(
     """A minute and a half is no whole number of minutes, and two would hold the topic."""
     config.write_text(config.read_text().replace("- name: orders", "- pattern: '.*'"))
     found = [recommendation(name, ms, ms) for name, ms in (("orders", 90_000), ("brief", 59_999))]
-    write(tmp_path / "tried.yaml", load(config), found, ())
+    write(tmp_path / "tried.yaml", load(config), found, (), ())
 
     (entry,) = load(tmp_path / "tried.yaml").entries
     assert (entry.topics, entry.policy.consumed_retention_ms) == ("orders", 60_000)
@@ -257,7 +257,7 @@ def held(topic: str, reason: str = "not_deletable", end: int | None = 5) -> dict
 def test_only_what_the_past_tells_is_written_as_known(config: Path, tmp_path: Path) -> None:
     known = replace(recommendation("orders", HOUR_MS), observed_ms=2 * HOUR_MS)
     assert known.judged_ms == HOUR_MS
-    write(tmp_path / "tried.yaml", load(config), [known], ())
+    write(tmp_path / "tried.yaml", load(config), [known], (), ())
     (entry,) = load(tmp_path / "tried.yaml").entries
     assert not entry.policy.dry_run
     assert "on trial" not in (tmp_path / "tried.yaml").read_text()
@@ -271,7 +271,7 @@ def test_where_a_reader_would_have_missed_records_it_is_on_trial(
     loss = Missed("billing", "orders", 0, 1_000, 40, 100, 60)
     doubted = replace(known, simulated=replace(known.simulated, missed=(loss,)))
     assert doubted.judged_ms == HOUR_MS
-    write(tmp_path / "tried.yaml", load(config), [doubted], ())
+    write(tmp_path / "tried.yaml", load(config), [doubted], (), ())
     (entry,) = load(tmp_path / "tried.yaml").entries
     assert entry.policy.dry_run
     why = "under the recommended retention billing would have missed records"
@@ -343,7 +343,7 @@ def test_what_is_written_leaves_out_what_is_never_deleted_from_and_says_what_is_
 def test_where_nothing_can_be_deleted_nothing_is_written(config: Path, tmp_path: Path) -> None:
     found = [recommendation("orders", HOUR_MS)]
     with pytest.raises(UsageError, match="not written: no topic here can ever be deleted from"):
-        write(tmp_path / "other.yaml", load(config), found, {"orders"})
+        write(tmp_path / "other.yaml", load(config), found, {"orders"}, ())
     assert not (tmp_path / "other.yaml").exists()
 
 
