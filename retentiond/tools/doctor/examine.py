@@ -66,12 +66,7 @@ from retentiond.tools.doctor.host import (
     read_state_dir,
 )
 from retentiond.tools.doctor.segments import check_segments, read_logs
-from retentiond.tools.doctor.spark import (
-    check_java_options,
-    check_spark,
-    java_version,
-    spark_version,
-)
+from retentiond.tools.doctor.spark import check_java_options, check_spark
 from retentiond.tools.doctor.topics import (
     check_entries,
     check_policy_files,
@@ -174,8 +169,7 @@ def examine_cluster(seen: ExaminedCluster, config: Config) -> Iterator[Finding]:
 
 def examine_host(config: Config, now_ms: int) -> Iterator[Finding]:
     master, http = config.spark.master, config.http
-    with_java = partial(check_spark, java=value_or_failure(java_version))  # it tells of none, too
-    yield from checked("Spark", with_java, master, spark_version())
+    yield from checked("Spark", check_spark, master)
     yield from checked("Java", check_java_options, master, os.environ)
     state_dir = value_or_failure(read_state_dir, config.state_dir)
     yield from checked("state_dir", check_state_dir, state_dir)

@@ -52,9 +52,10 @@ def spark_version() -> str:
     return importlib.metadata.version("pyspark")
 
 
-def check_spark(master: str, spark: str, java: int | Failure) -> Iterator[Finding]:
+def check_spark(master: str) -> Iterator[Finding]:
     """Spark can be started. `try_spark` shows whether it works."""
-    yield ok("Spark", f"PySpark {spark}, for {without_parameters(master)}")
+    yield ok("Spark", f"PySpark {spark_version()}, for {without_parameters(master)}")
+    java = java_version()
     remedy = f"install Java {LEAST_JAVA} or newer, or set JAVA_HOME"
     if master.startswith(CONNECT):
         yield ok("Java", "is not needed here: the Spark Connect server has its own")
@@ -71,22 +72,19 @@ def spark_tried(spark: Spark, state_dir: Path, wanted: bool | None) -> Iterator[
     daemon's own Spark works, and a second one may need more memory than the container has."""
     holder = None if wanted else holder_of(state_dir)
     if wanted or (wanted is None and holder is None):
-        yield from try_spark(
-            spark.master, spark.conf, spark_version(), timeout_s=spark.timeout_ms / 1000
-        )
+        yield from try_spark(spark)
     elif wanted is None:
         yield ok("Spark", f"was not started beside {holder}; --spark starts it all the same")
 
 
-def try_spark(
-    master: str, conf: Mapping[str, str], client_version: str, timeout_s: float
-) -> Iterator[Finding]:
-    """Starts Spark and runs a job of one row. ``client_version``: PySpark's version."""
+def try_spark(spark: Spark) -> Iterator[Finding]:
+    """Starts Spark and runs a job of one row."""
     from retentiond.spark.session import SparkSessions  # noqa: PLC0415 - slow, seldom used
     from retentiond.spark.tuning import SINGLE_PLAN  # noqa: PLC0415 - as above
 
-    sessions = SparkSessions(master, conf, driver=SINGLE_PLAN, timeout_s=timeout_s)
-    place = without_parameters(master)
+    timeout_s = spark.timeout_ms / 1000
+    sessions = SparkSessions(spark.master, spark.conf, driver=SINGLE_PLAN, timeout_s=timeout_s)
+    place = without_parameters(spark.master)
     began = time.monotonic()
     try:
         with sessions.use() as session:
@@ -97,10 +95,10 @@ def try_spark(
         return
     finally:
         sessions.stop()
-    if version != client_version:
+    if version != spark_version():
         yield warning(
             "Spark",
-            f"{place} is Spark {version}, and PySpark here is {client_version}",
+            f"{place} is Spark {version}, and PySpark here is {spark_version()}",
             "use the same version on both sides",
         )
     yield ok("Spark", f"{place} works; start and first job took {time.monotonic() - began:.0f} s")

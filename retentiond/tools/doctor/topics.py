@@ -179,11 +179,7 @@ def check_entries(
                 (entry.name,),
             )
     enabled = [name for name in visible if config.policy_for(name) is not None]
-    trials = [
-        name
-        for name in enabled
-        if (policy := config.policy_for(name)) is not None and policy.dry_run
-    ]
+    trials = [name for name in enabled if _is_on_trial(name, config)]
     if config.dry_run:
         yield ok("dry_run", "is true: nothing is deleted until it is set to false")
     elif trials:

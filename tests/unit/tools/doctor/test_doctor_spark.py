@@ -56,15 +56,20 @@ def test_without_java_that_is_a_failure(tmp_path: Path, monkeypatch: pytest.Monk
     assert isinstance(java_version(), Failure)
 
 
-def test_java_17_is_enough_and_an_older_one_a_problem() -> None:
-    assert bad(check_spark("local[2]", "4.0.0", 17)) == []
-    assert bad(check_spark("local[2]", "4.0.0", 11)) == [(Level.PROBLEM, "Java")]
+def with_java(patch: pytest.MonkeyPatch, found: int | Failure, master: str) -> list[Finding]:
+    patch.setattr("retentiond.tools.doctor.spark.java_version", lambda: found)
+    return list(check_spark(master))
 
 
-def test_no_java_is_a_problem_but_for_spark_connect() -> None:
+def test_java_17_is_enough_and_an_older_one_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert bad(with_java(monkeypatch, 17, "local[2]")) == []
+    assert bad(with_java(monkeypatch, 11, "local[2]")) == [(Level.PROBLEM, "Java")]
+
+
+def test_no_java_is_a_problem_but_for_spark_connect(monkeypatch: pytest.MonkeyPatch) -> None:
     missing = Failure("NO_JAVA", "there is no java")
-    assert bad(check_spark("local[2]", "4.0.0", missing)) == [(Level.PROBLEM, "Java")]
-    assert bad(check_spark("sc://spark:15002", "4.0.0", missing)) == []
+    assert bad(with_java(monkeypatch, missing, "local[2]")) == [(Level.PROBLEM, "Java")]
+    assert bad(with_java(monkeypatch, missing, "sc://spark:15002")) == []
 
 
 def test_variables_that_break_every_java_don_t_hide_its_version(
@@ -118,7 +123,8 @@ def test_spark_is_tried_and_ended(
 ) -> None:
     sessions = Sessions(version)
     monkeypatch.setattr("retentiond.spark.session.SparkSessions", lambda *_, **__: sessions)
-    assert bad(try_spark("spark://nowhere", {}, "4.1.0", 1)) == expected
+    monkeypatch.setattr("retentiond.tools.doctor.spark.spark_version", lambda: "4.1.0")
+    assert bad(try_spark(Spark(master="spark://nowhere"))) == expected
     assert sessions.stopped
 
 
