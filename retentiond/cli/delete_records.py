@@ -30,7 +30,9 @@ REQUIRE_YES = "RETENTIOND_REQUIRE_YES"
 offsets needs --yes, too. Elsewhere scripts for Kafka's own tool go on working."""
 
 if TYPE_CHECKING:
+    from retentiond.kafka.cluster import KafkaCluster
     from retentiond.kafka.interface import Kafka
+    from retentiond.kafka.settings.properties import ClientSettings
     from retentiond.tools.delete_records.bounds import Targets
     from retentiond.tools.delete_records.partitions import Item
 
@@ -105,6 +107,8 @@ def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
         start_logging(debug=True)
 
     from retentiond.tools.delete_records.bounds import read_targets
+    from retentiond.tools.delete_records.partitions import preview, refuse_hopeless
+    from retentiond.tools.delete_records.request import RequestAudit, delete
 
     wanted = read_targets(
         file=offset_json_file,
@@ -116,54 +120,10 @@ def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
         say_aside(f"warning: {warning}")
     may_ask = sys.stdin.isatty() and not yes
     if not (yes or dry_run or may_ask):
-        if wanted.explicit is None:
-            raise UsageError(
-                "bounds that are worked out need --yes where there is no terminal to ask on; "
-                "--dry-run shows what they come to"
-            )
-        if os.environ.get(REQUIRE_YES):
-            raise UsageError(
-                "there is no terminal to ask on, as where docker run lacks -it; --yes deletes "
-                "without a question, --dry-run shows what would be deleted"
-            )
-    if delete_targets(
-        wanted,
-        bootstrap_server,
-        command_config,
-        state_dir,
-        output,
-        dry_run=dry_run,
-        may_ask=may_ask,
-    ):
-        raise typer.Exit(1)
-
-
-def delete_targets(
-    wanted: Targets,
-    bootstrap_server: str,
-    command_config: Path | None,
-    state_dir: Path | None,
-    output: Output,
-    *,
-    dry_run: bool,
-    may_ask: bool,
-) -> bool:
-    """Deletes, or with ``dry_run`` only shows; whether any partition failed."""
-    from retentiond.kafka.cluster import KafkaCluster
-    from retentiond.tools.delete_records.partitions import preview, refuse_hopeless
-    from retentiond.tools.delete_records.request import RequestAudit, delete
-
+        _refuse_unasked(wanted)
     audit = None if dry_run else RequestAudit(state_dir or user_state_dir())
     settings = read_settings(bootstrap_server, command_config)
-    # A cluster that doesn't answer is noticed soon, however long deletions take.
-    at_most_s = min(settings.request_timeout_s, LOOK_UP_TIMEOUT_S)
-    kafka_python = {**settings.kafka_python, "request_timeout_ms": int(at_most_s * 1000)}
-    hasty = replace(settings, request_timeout_s=at_most_s, kafka_python=kafka_python)
-    try:
-        kafka = KafkaCluster(hasty, lambda *_: None)
-    except ConfigError as error:  # it speaks of the daemon's file
-        raise ConfigError(error.message, file=str(command_config or "")) from error
-    with closing(kafka):
+    with closing(_connected(settings, command_config)) as kafka:
         items = wanted.items(kafka)
         if audit is None:
             from retentiond.tools.delete_records.freed_bytes import with_bytes
@@ -181,7 +141,35 @@ def delete_targets(
     show(items, output, dry_run=dry_run)
     if audit is not None and audit.unrecorded is not None:
         raise RetentiondError(f"the outcome above is not in the audit log: {audit.unrecorded}")
-    return any(item.has_failed for item in items)
+    if any(item.has_failed for item in items):
+        raise typer.Exit(1)
+
+
+def _refuse_unasked(wanted: Targets) -> None:
+    """Raises `UsageError` where nobody can be asked, and somebody has to be."""
+    if wanted.explicit is None:
+        raise UsageError(
+            "bounds that are worked out need --yes where there is no terminal to ask on; "
+            "--dry-run shows what they come to"
+        )
+    if os.environ.get(REQUIRE_YES):
+        raise UsageError(
+            "there is no terminal to ask on, as where docker run lacks -it; --yes deletes "
+            "without a question, --dry-run shows what would be deleted"
+        )
+
+
+def _connected(settings: ClientSettings, command_config: Path | None) -> KafkaCluster:
+    """A cluster that doesn't answer is noticed soon, however long deletions take."""
+    from retentiond.kafka.cluster import KafkaCluster
+
+    at_most_s = min(settings.request_timeout_s, LOOK_UP_TIMEOUT_S)
+    kafka_python = {**settings.kafka_python, "request_timeout_ms": int(at_most_s * 1000)}
+    hasty = replace(settings, request_timeout_s=at_most_s, kafka_python=kafka_python)
+    try:
+        return KafkaCluster(hasty, lambda *_: None)
+    except ConfigError as error:  # it speaks of the daemon's file
+        raise ConfigError(error.message, file=str(command_config or "")) from error
 
 
 CLUSTER_CHANGED = (

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from textwrap import indent
-from typing import IO, Any, Generic, NamedTuple, TextIO, TypeVar
+from typing import IO, Any, Generic, Literal, NamedTuple, TextIO, TypeVar
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -26,10 +26,6 @@ from retentiond.fields import TABLE, Shown, Storage, figures_of
 from retentiond.formatting import printable, say_field
 
 T = TypeVar("T")
-
-LEAST_NAME_WIDTH = 12
-
-LEAST_TEXT_WIDTH = 24
 
 ANY_WIDTH = 1_000_000
 
@@ -47,6 +43,8 @@ class ColumnKind(Enum):
 
 
 NAME, TEXT, WORD, FIGURE = ColumnKind
+
+LEAST_WIDTHS = {NAME: 12, TEXT: 24}
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +216,7 @@ def _print_whole(console: Console, table: Table) -> None:
         if column.no_wrap:
             column.min_width = _longest(column)
     folded = [column for column in table.columns if not column.no_wrap]
-    names = [column for column in folded if column.min_width == LEAST_NAME_WIDTH]
+    names = [column for column in folded if column.min_width == LEAST_WIDTHS[NAME]]
     spare = console.width - _least_width(table)
     for columns in (names, [column for column in folded if column not in names]):
         if columns and _rendered_width(console, table) > console.width:
@@ -268,16 +266,12 @@ def _table(
         box=None, pad_edge=False, header_style="bold", collapse_padding=True, padding=(0, 1)
     )
     for column in columns:
-        if column.kind is NAME:
-            least = column.least or LEAST_NAME_WIDTH
+        if column.kind in LEAST_WIDTHS:
+            least = column.least or LEAST_WIDTHS[column.kind]
             table.add_column(column.heading, overflow="fold", min_width=least)
-        elif column.kind is TEXT:
-            least = column.least or LEAST_TEXT_WIDTH
-            table.add_column(column.heading, overflow="fold", min_width=least)
-        elif column.kind is FIGURE:
-            table.add_column(column.heading, justify="right", no_wrap=True)
         else:
-            table.add_column(column.heading, no_wrap=True)
+            side: Literal["left", "right"] = "right" if column.kind is FIGURE else "left"
+            table.add_column(column.heading, justify=side, no_wrap=True)
     for value, note in zip(values, notes, strict=True):
         cells = (printable(column.of(value)) for column in columns)
         table.add_row(*cells, style=style(value))
