@@ -34,7 +34,6 @@ from retentiond.kafka.remedies import (
 from retentiond.kafka.settings.properties import ClientSettings
 from retentiond.model import Failure
 from retentiond.tools.doctor.finding import (
-    Clocks,
     Finding,
     Level,
     about,
@@ -272,9 +271,10 @@ def check_offsets_retention(
         )
 
 
-def check_clocks(clocks: Clocks) -> Iterator[Finding]:
-    """This host's clock agrees with the active controller's."""
-    if clocks.cluster_ms is None:
+def check_clocks(skew_ms: int | None) -> Iterator[Finding]:
+    """This host's clock agrees with the active controller's. ``skew_ms``: as of
+    `ExaminedCluster`."""
+    if skew_ms is None:
         yield unchecked(
             "clocks",
             "the cluster does not tell its time (one without ZooKeeper does, from Kafka 3.3 on, to "
@@ -283,16 +283,13 @@ def check_clocks(clocks: Clocks) -> Iterator[Finding]:
             "keep this host's clock in step with NTP",
         )
         return
-    ahead_ms = clocks.before_ms - clocks.cluster_ms
-    behind_ms = clocks.cluster_ms - clocks.after_ms
-    skew_ms = max(ahead_ms, behind_ms)
-    if skew_ms < SKEW_WARNING_MS:
+    if abs(skew_ms) < SKEW_WARNING_MS:
         yield ok("clocks", "this host's and the controller's agree")
         return
     yield Finding(
-        Level.PROBLEM if skew_ms >= SKEW_PROBLEM_MS else Level.WARNING,
+        Level.PROBLEM if abs(skew_ms) >= SKEW_PROBLEM_MS else Level.WARNING,
         "clocks",
-        f"this host's is {say_about(skew_ms)} {'ahead of' if ahead_ms > 0 else 'behind'} the "
+        f"this host's is {say_about(abs(skew_ms))} {'ahead of' if skew_ms > 0 else 'behind'} the "
         "controller's: the earlier one counts, so records stay longer than they need to",
         "keep both in step with NTP",
     )

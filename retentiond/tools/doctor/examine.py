@@ -42,7 +42,6 @@ from retentiond.tools.doctor.cluster import (
     with_answering_servers,
 )
 from retentiond.tools.doctor.finding import (
-    Clocks,
     ExaminedCluster,
     Finding,
     Level,
@@ -162,7 +161,7 @@ def examine_cluster(seen: ExaminedCluster, config: Config) -> Iterator[Finding]:
     yield from checked(
         OFFSETS_RETENTION, check_offsets_retention, deleted_from, seen.offsets_retention
     )
-    yield from checked("clocks", check_clocks, seen.clocks)
+    yield from checked("clocks", check_clocks, seen.clock_skew_ms)
     cluster_id = seen.brokers.cluster_id
     yield from checked("state_dir", check_remembered, seen.remembered, cluster_id, config.state_dir)
 
@@ -207,7 +206,7 @@ def read_cluster(kafka: KafkaCluster, config: Config, now: Callable[[], int]) ->
         topics_to_come = executor.submit(value_or_failure, enabled_topics, kafka, config)
         coordinators = executor.submit(value_or_failure, kafka.coordinator_state)
         listing = executor.submit(value_or_failure, read_groups, kafka)
-        clocks = executor.submit(value_or_failure, _clocks, kafka, now)
+        clock_skew = executor.submit(value_or_failure, clock_skew_ms, kafka, now)
         offsets_retention = executor.submit(value_or_failure, _offsets_retention, kafka)
         names, topics = names_to_come.result(), topics_to_come.result()
         positions = executor.submit(value_or_failure, _positions, topics, kafka, now)
@@ -227,7 +226,7 @@ def read_cluster(kafka: KafkaCluster, config: Config, now: Callable[[], int]) ->
             external=external,
             remembered=remembered,
             evidence=value_or_failure(evidence_about, topics, groups, external, remembered),
-            clocks=clocks.result(),
+            clock_skew_ms=clock_skew.result(),
             offsets_retention=offsets_retention.result(),
             logs=logs,
             undated=value_or_failure(read_undated, kafka, topics, logs, now()),
@@ -274,9 +273,12 @@ def _enabled_names(config: Config, visible: frozenset[str] | Failure) -> set[str
     return {name for name in names if config.policy_for(name) is not None}
 
 
-def _clocks(kafka: Kafka, now: Callable[[], int]) -> Clocks | Failure:
+def clock_skew_ms(kafka: Kafka, now: Callable[[], int]) -> int | Failure | None:
+    """The time that the answer takes is no skew."""
     before_ms = now()
     cluster_ms = kafka.cluster_time()
-    if isinstance(cluster_ms, Failure):
+    if not isinstance(cluster_ms, int):
         return cluster_ms
-    return Clocks(before_ms, cluster_ms, now())
+    if before_ms > cluster_ms:
+        return before_ms - cluster_ms
+    return min(0, now() - cluster_ms)

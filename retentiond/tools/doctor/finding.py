@@ -138,16 +138,6 @@ def value_or_failure(read: Callable[..., T | Failure], *of: object) -> T | Failu
 
 
 @dataclass(frozen=True, slots=True)
-class Clocks:
-    """Two clocks, in epoch milliseconds. ``cluster_ms`` was read between ``before_ms`` and
-    ``after_ms`` of this host's clock; None if the cluster does not tell its time."""
-
-    before_ms: int
-    cluster_ms: int | None
-    after_ms: int
-
-
-@dataclass(frozen=True, slots=True)
 class PartitionLog:
     """A partition's log. ``size_bytes``: the size of the largest replica; None if no disk shows
     one."""
@@ -165,6 +155,8 @@ class ExaminedCluster:
     - ``external``: the positions of the enabled topics' external readers.
     - ``evidence``: the groups that read the enabled topics, now or when they were last seen; it has
       no offsets of partitions.
+    - ``clock_skew_ms``: how far this host's clock is ahead of the active controller's; negative:
+      how far behind it. None if the cluster does not tell its time.
     - ``offsets_retention``: ``offsets.retention.minutes`` of each broker.
     - ``undated``: the topics that are held because records have no timestamp.
     """
@@ -178,7 +170,7 @@ class ExaminedCluster:
     external: Mapping[ExternalReader, Position] | Failure
     remembered: Remembered | Failure
     evidence: Evidence | Failure
-    clocks: Clocks | Failure
+    clock_skew_ms: int | Failure | None
     offsets_retention: Mapping[int, str | Failure] | Failure
     logs: Mapping[TopicPartition, PartitionLog | Failure] | Failure
     undated: frozenset[str] | Failure = frozenset()
