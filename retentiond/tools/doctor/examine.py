@@ -29,6 +29,7 @@ from retentiond.memory.remembered import Remembered
 from retentiond.model import Failure
 from retentiond.snapshot import PartitionReading
 from retentiond.state.groups_lookup import recall
+from retentiond.state.state_dir import holder_of
 from retentiond.tell.reasons import tool_options, with_address
 from retentiond.tools.doctor.cluster import (
     OFFSETS_RETENTION,
@@ -62,7 +63,6 @@ from retentiond.tools.doctor.host import (
     check_port,
     check_remembered,
     check_state_dir,
-    read_state_dir,
 )
 from retentiond.tools.doctor.segments import check_segments, read_logs
 from retentiond.tools.doctor.spark import check_java_options, check_spark
@@ -170,10 +170,9 @@ def examine_host(config: Config, now_ms: int) -> Iterator[Finding]:
     master, http = config.spark.master, config.http
     yield from checked("Spark", check_spark, master)
     yield from checked("Java", check_java_options, master, os.environ)
-    state_dir = value_or_failure(read_state_dir, config.state_dir)
-    yield from checked("state_dir", check_state_dir, state_dir)
+    holder = holder_of(config.state_dir)
+    yield from checked("state_dir", check_state_dir, config.state_dir, holder)
     yield from checked("audit log", check_audit, config.state_dir, config.audit, now_ms)
-    holder = None if isinstance(state_dir, Failure) else state_dir.holder
     yield from checked("port", check_port, http.host, http.port, holder)
 
 

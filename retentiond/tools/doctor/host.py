@@ -8,7 +8,6 @@ import shutil
 import socket
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from retentiond.config.config import AuditLog
@@ -16,9 +15,8 @@ from retentiond.errors import StateError
 from retentiond.formatting import say_about, say_bytes
 from retentiond.memory.remembered import Remembered
 from retentiond.state.audit_file import entry_bytes, oldest_entry_s
-from retentiond.state.operator_actions import Pause, read_pause
+from retentiond.state.operator_actions import read_pause
 from retentiond.state.state import check_stored, try_state
-from retentiond.state.state_dir import holder_of
 from retentiond.tell.port import bound_socket
 from retentiond.tools.doctor.finding import Finding, Level, ok, problem, warning
 
@@ -51,60 +49,6 @@ FREE_WARNING_BYTES = 1 << 30
 
 FREE_PROBLEM_BYTES = 64 << 20
 """Enough for the audit log of a few large cycles."""
-
-
-@dataclass(frozen=True, slots=True)
-class StateDir:
-    """The state directory. ``base``: the folder itself, or the deepest existing folder on the path
-    to it. ``owner`` and ``group`` of the base, and the ``user`` of this process, are numeric ids.
-    ``holder``: the process that has locked the state. ``refusal``: why the daemon can't use it
-    although its user may write there."""
-
-    path: Path
-    base: Path
-    is_folder: bool  # of the base
-    is_writable: bool
-    owner: int
-    group: int
-    user: int
-    mode: int
-    free_bytes: int
-    holder: str | None
-    refusal: str | None
-    pause: Pause | None
-
-    @property
-    def exists(self) -> bool:
-        return self.base == self.path
-
-
-def read_state_dir(path: Path) -> StateDir:
-    """Looks at the state directory. Unless a daemon is at work in it, a state is made beside it for
-    a moment, to try its file system. Raises ``OSError`` if that fails."""
-    base = next(place for place in (path, *path.absolute().parents) if place.exists())
-    status = base.stat()
-    is_folder, is_writable = base.is_dir(), os.access(base, os.W_OK | os.X_OK)
-    holder, refusal = holder_of(path), None
-    try:
-        check_stored(path)
-        if is_folder and is_writable and holder is None:
-            try_state(path, base)
-    except StateError as error:
-        refusal = str(error)
-    return StateDir(
-        path=path,
-        base=base,
-        is_folder=is_folder,
-        is_writable=is_writable,
-        owner=status.st_uid,
-        group=status.st_gid,
-        user=os.geteuid(),
-        mode=stat.S_IMODE(status.st_mode),
-        free_bytes=shutil.disk_usage(base).free,
-        holder=holder,
-        refusal=refusal,
-        pause=read_pause(path),
-    )
 
 
 LEAST_LOG_BYTES = 16 << 20
@@ -152,30 +96,46 @@ def check_remembered(known: Remembered, cluster_id: str, path: Path) -> Iterator
         )
 
 
-def check_state_dir(found: StateDir) -> Iterator[Finding]:
-    if not found.is_folder:
+def check_state_dir(path: Path, holder: str | None) -> Iterator[Finding]:
+    """The daemon can use the state directory. Unless one is at work in it, a state is made beside
+    it for a moment, to try its file system. ``holder``: the process that has locked the state.
+    Raises ``OSError`` if the directory can't be looked at."""
+    # The folder itself, or the deepest existing folder on the path to it.
+    base = next(place for place in (path, *path.absolute().parents) if place.exists())
+    status, user = base.stat(), os.geteuid()
+    is_usable = base.is_dir() and os.access(base, os.W_OK | os.X_OK)
+    refusal: StateError | None = None
+    try:
+        check_stored(path)
+        if is_usable and holder is None:
+            try_state(path, base)
+    except StateError as error:
+        refusal = error
+    if not base.is_dir():
         yield problem(
-            "state_dir",
-            f"{found.path} can't be made: {found.base} is no folder",
-            "choose another state_dir",
+            "state_dir", f"{path} can't be made: {base} is no folder", "choose another state_dir"
         )
-    elif not found.is_writable:
+    elif not is_usable:
         yield problem(
             "state_dir",
-            f"{found.base} can't be written to by this user (id {found.user}), and without an "
-            "audit log nothing is deleted",
-            f"chown it to the daemon's user (it belongs to id {found.owner} now), or run doctor "
+            f"{base} can't be written to by this user (id {user}), and without an audit log "
+            "nothing is deleted",
+            f"chown it to the daemon's user (it belongs to id {status.st_uid} now), or run doctor "
             "as that user",
         )
-    elif found.refusal is not None:
-        yield problem("state_dir", *_with_remedy(found.refusal))
-    elif not found.exists:
-        yield ok("state_dir", f"{found.path} is not there yet, and can be made")
+    elif refusal is not None:
+        yield problem("state_dir", *_with_remedy(str(refusal)))
+    elif base != path:
+        yield ok("state_dir", f"{path} is not there yet, and can be made")
     else:
-        yield from _existing_folder(found)
-    yield from _disk(found)
-    if found.pause is not None:
-        yield warning("pause", f"nothing is deleted: {found.pause}", "retentiond resume")
+        if holder is not None:
+            yield ok("state_dir", f"{path} is in use by {holder}, which is as it should be")
+        else:
+            yield ok("state_dir", f"{path} can be written to; no daemon holds it now")
+        yield from _owners(path, status, user)
+    yield from _disk(base)
+    if (pause := read_pause(path)) is not None:
+        yield warning("pause", f"nothing is deleted: {pause}", "retentiond resume")
 
 
 def _with_remedy(refusal: str) -> tuple[str, str | None]:
@@ -184,36 +144,34 @@ def _with_remedy(refusal: str) -> tuple[str, str | None]:
     return (sentence, remedy) if semicolon else (refusal, None)
 
 
-def _existing_folder(found: StateDir) -> Iterator[Finding]:
-    if found.holder is not None:
-        yield ok("state_dir", f"{found.path} is in use by {found.holder}, which is as it should be")
-    else:
-        yield ok("state_dir", f"{found.path} can be written to; no daemon holds it now")
-    if found.owner != found.user:
+def _owners(path: Path, status: os.stat_result, user: int) -> Iterator[Finding]:
+    """Nobody but this user can write to it."""
+    if status.st_uid != user:
         yield warning(
             "state_dir",
-            f"{found.path} belongs to the user with id {found.owner}, and this one has id "
-            f"{found.user}: neither may be able to write the other's files",
+            f"{path} belongs to the user with id {status.st_uid}, and this one has id {user}: "
+            "neither may be able to write the other's files",
             "run doctor, and every command that writes there, as the daemon's user",
         )
     # Group 0 is root's group, or the group of a container's user that the image doesn't know.
-    by_others = stat.S_IWOTH | (stat.S_IWGRP if found.group else 0)
-    if found.mode & by_others:
+    by_others = stat.S_IWOTH | (stat.S_IWGRP if status.st_gid else 0)
+    if status.st_mode & by_others:
         yield warning(
             "state_dir",
-            f"others may write to {found.path} (mode {found.mode:o}), and what is remembered "
-            "there decides what is deleted",
-            f"chmod 700 {found.path}",
+            f"others may write to {path} (mode {stat.S_IMODE(status.st_mode):o}), and what is "
+            "remembered there decides what is deleted",
+            f"chmod 700 {path}",
         )
 
 
-def _disk(found: StateDir) -> Iterator[Finding]:
-    left = f"{say_bytes(found.free_bytes)} are left on the disk of {found.base}"
-    if found.free_bytes >= FREE_WARNING_BYTES:
+def _disk(base: Path) -> Iterator[Finding]:
+    free_bytes = shutil.disk_usage(base).free
+    left = f"{say_bytes(free_bytes)} are left on the disk of {base}"
+    if free_bytes >= FREE_WARNING_BYTES:
         yield ok("disk", left)
         return
     yield Finding(
-        Level.PROBLEM if found.free_bytes < FREE_PROBLEM_BYTES else Level.WARNING,
+        Level.PROBLEM if free_bytes < FREE_PROBLEM_BYTES else Level.WARNING,
         "disk",
         f"only {left}: a deletion that can't be recorded is not made",
         "make room, or move state_dir to another disk",

@@ -7,10 +7,11 @@ import os
 import re
 import socket
 import sqlite3
+import stat
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,14 +20,13 @@ from retentiond.errors import StateError
 from retentiond.memory.remembered import Remembered
 from retentiond.state.operator_actions import Pause, write_pause
 from retentiond.state.state import open_state
-from retentiond.state.state_dir import state_lock
-from retentiond.tools.doctor.finding import Level
+from retentiond.state.state_dir import holder_of, state_lock
+from retentiond.tools.doctor.finding import Finding, Level
 from retentiond.tools.doctor.host import (
     check_audit,
     check_port,
     check_remembered,
     check_state_dir,
-    read_state_dir,
 )
 from tests.support.builders.examined_clusters import bad, config, only
 
@@ -59,56 +59,78 @@ def test_any_free_port_needs_no_check() -> None:
     assert bad(check_port("0.0.0.0", 0, None)) == []
 
 
+def looked_at(path: Path) -> list[Finding]:
+    return list(check_state_dir(path, holder_of(path)))
+
+
 def test_a_state_directory_that_is_not_there_is_ok_and_is_not_made(tmp_path: Path) -> None:
-    path = tmp_path / "not/there"
-    assert (Level.PROBLEM, "state_dir") not in bad(check_state_dir(read_state_dir(path)))
+    assert (Level.PROBLEM, "state_dir") not in bad(looked_at(tmp_path / "not/there"))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_state_directory_of_ones_own_is_ok(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
-    found = read_state_dir(tmp_path)
-    assert (found.is_writable, found.exists, found.holder) == (True, True, None)
-    assert [each for each in bad(check_state_dir(found)) if each[1] == "state_dir"] == []
+    (found,) = [each for each in looked_at(tmp_path) if each.subject == "state_dir"]
+    assert found.level is Level.OK
+    assert "can be written to; no daemon holds it now" in found.sentence
 
 
 def test_a_file_in_its_place_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for path in (tmp_path / "file", tmp_path / "file/below"):
-        found = read_state_dir(path)
-        assert (Level.PROBLEM, "state_dir") in bad(check_state_dir(found))
+        assert (Level.PROBLEM, "state_dir") in bad(looked_at(path))
 
 
 def test_a_lock_that_a_daemon_holds_is_ok_and_its_holder_is_named(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     with state_lock(tmp_path):
-        found = read_state_dir(tmp_path)
-    said = [each.sentence for each in check_state_dir(found) if each.subject == "state_dir"]
+        said = [each.sentence for each in looked_at(tmp_path) if each.subject == "state_dir"]
     assert len(said) == 1
     assert "in use by retentiond with pid" in said[0]
 
 
 def test_a_name_that_a_killed_daemon_left_in_its_lock_holds_nothing(tmp_path: Path) -> None:
     (tmp_path / "lock").write_text("4711 elsewhere\n")
-    assert read_state_dir(tmp_path).holder is None
+    assert "no daemon holds it now" in looked_at(tmp_path)[0].sentence
     with state_lock(tmp_path):
         pass  # nor has it been locked by looking
 
 
-def test_what_is_wrong_with_a_state_directory_is_said(tmp_path: Path) -> None:
-    tmp_path.chmod(0o700)
-    sound = replace(read_state_dir(tmp_path), free_bytes=10 << 30)
-    assert bad(check_state_dir(sound)) == []
-    assert bad(check_state_dir(replace(sound, mode=0o770, group=0))) == []
-    for wrong, expected in (
-        (replace(sound, is_writable=False), (Level.PROBLEM, "state_dir")),
-        (replace(sound, owner=sound.user + 1), (Level.WARNING, "state_dir")),
-        (replace(sound, mode=0o777), (Level.WARNING, "state_dir")),
-        (replace(sound, mode=0o770, group=10001), (Level.WARNING, "state_dir")),
-        (replace(sound, free_bytes=500 << 20), (Level.WARNING, "disk")),
-        (replace(sound, free_bytes=1 << 20), (Level.PROBLEM, "disk")),
-    ):
-        assert bad(check_state_dir(wrong)) == [expected]
+@pytest.mark.parametrize(
+    ("mode", "group", "is_mine", "is_writable", "free_bytes", "expected"),
+    [
+        (0o700, 0, True, True, 10 << 30, []),
+        (0o770, 0, True, True, 10 << 30, []),
+        (0o700, 0, True, False, 10 << 30, [(Level.PROBLEM, "state_dir")]),
+        (0o700, 0, False, True, 10 << 30, [(Level.WARNING, "state_dir")]),
+        (0o777, 0, True, True, 10 << 30, [(Level.WARNING, "state_dir")]),
+        (0o770, 10001, True, True, 10 << 30, [(Level.WARNING, "state_dir")]),
+        (0o700, 0, True, True, 500 << 20, [(Level.WARNING, "disk")]),
+        (0o700, 0, True, True, 1 << 20, [(Level.PROBLEM, "disk")]),
+    ],
+)
+def test_what_is_wrong_with_a_state_directory_is_said(  # noqa: PLR0917
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    mode: int,
+    group: int,
+    is_mine: bool,
+    is_writable: bool,
+    free_bytes: int,
+    expected: list[tuple[Level, str]],
+) -> None:
+    owner = os.geteuid() if is_mine else os.geteuid() + 1
+    told = os.stat_result((stat.S_IFDIR | mode, 0, 0, 0, owner, group, 0, 0, 0, 0))
+    look = Path.stat
+
+    def status(path: Path, **how: bool) -> os.stat_result:
+        return told if path == tmp_path else look(path, **how)
+
+    monkeypatch.setattr(Path, "stat", status)
+    monkeypatch.setattr("os.access", lambda *_: is_writable)
+    monkeypatch.setattr("retentiond.tools.doctor.host.try_state", lambda *_: None)
+    monkeypatch.setattr("shutil.disk_usage", lambda _path: SimpleNamespace(free=free_bytes))
+    assert bad(check_state_dir(tmp_path, None)) == expected
 
 
 def lacking(patch: pytest.MonkeyPatch, call: str, error: int) -> None:
@@ -142,7 +164,7 @@ def test_what_the_file_system_lacks_is_a_problem_as_at_the_start(  # noqa: PLR09
         path.mkdir(0o700)
         (path / "lock").touch()  # what a daemon of an earlier start has left
     lacking(monkeypatch, call, error)
-    (finding,) = [e for e in check_state_dir(read_state_dir(path)) if e.subject == "state_dir"]
+    (finding,) = [e for e in looked_at(path) if e.subject == "state_dir"]
     assert finding.level is Level.PROBLEM
     assert str(path) in finding.sentence
     assert lacks in finding.sentence
@@ -162,9 +184,10 @@ def test_a_file_system_without_a_write_ahead_log_is_a_problem(
         return connect(f"{path.as_uri()}?vfs=unix-dotfile", uri=True, **how)
 
     monkeypatch.setattr("sqlite3.connect", without_shared_memory)
-    found = read_state_dir(tmp_path)
-    assert found.refusal is not None
-    assert "has no shared memory or locks for SQLite's write-ahead log" in found.refusal
+    assert bad(looked_at(tmp_path))[0] == (Level.PROBLEM, "state_dir")
+    assert "has no shared memory or locks for SQLite's write-ahead log" in (
+        looked_at(tmp_path)[0].sentence
+    )
 
 
 @pytest.mark.parametrize(
@@ -175,7 +198,7 @@ def test_a_state_of_another_version_is_a_problem(tmp_path: Path, name: str, newe
         pass
     with closing(sqlite3.connect(tmp_path / name)) as database:
         database.execute(f"PRAGMA user_version = {99 if newer else 1}")
-    (finding,) = [e for e in check_state_dir(read_state_dir(tmp_path)) if e.subject == "state_dir"]
+    (finding,) = [e for e in looked_at(tmp_path) if e.subject == "state_dir"]
     assert finding.level is Level.PROBLEM
     assert "retentiond" in finding.sentence
     told = f"{finding.sentence}; {finding.remedy}"
@@ -187,7 +210,7 @@ def test_a_state_of_another_version_is_a_problem(tmp_path: Path, name: str, newe
 
 def test_a_pause_is_a_warning(tmp_path: Path) -> None:
     write_pause(tmp_path, Pause("moving disks"))
-    found = [e for e in check_state_dir(read_state_dir(tmp_path)) if e.subject == "pause"]
+    found = [e for e in looked_at(tmp_path) if e.subject == "pause"]
     assert [(each.level, each.remedy) for each in found] == [(Level.WARNING, "retentiond resume")]
 
 
