@@ -22,6 +22,9 @@ from retentiond.formatting import printable, say_bytes, say_many
 from retentiond.kafka.settings.command_config import read_settings
 from retentiond.model import Outcome
 from retentiond.state_places import user_state_dir
+from retentiond.tools.delete_records.agreement import as_shown, limit_to_shown, withdraw
+from retentiond.tools.delete_records.partitions import Item, preview, refuse_hopeless
+from retentiond.tools.delete_records.request import RequestAudit, delete
 
 LOOK_UP_TIMEOUT_S = 10.0
 
@@ -34,7 +37,6 @@ if TYPE_CHECKING:
     from retentiond.kafka.interface import Kafka
     from retentiond.kafka.settings.properties import ClientSettings
     from retentiond.tools.delete_records.bounds import Targets
-    from retentiond.tools.delete_records.partitions import Item
 
 
 def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
@@ -107,8 +109,6 @@ def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
         start_logging(debug=True)
 
     from retentiond.tools.delete_records.bounds import read_targets
-    from retentiond.tools.delete_records.partitions import preview, refuse_hopeless
-    from retentiond.tools.delete_records.request import RequestAudit, delete
 
     wanted = read_targets(
         file=offset_json_file,
@@ -180,9 +180,6 @@ CLUSTER_CHANGED = (
 
 def _agreed(items: Sequence[Item], again: Callable[[], list[Item]], kafka: Kafka) -> list[Item]:
     """Asks; what was answered is judged by what holds then. ``again``: reads the items again."""
-    from retentiond.tools.delete_records.agreement import as_shown, limit_to_shown, withdraw
-    from retentiond.tools.delete_records.partitions import preview
-
     shown = as_shown(preview(kafka, items))
     while any(item.is_pending for item in shown):
         for line in lines(shown):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from retentiond.cli.options import Output
 from retentiond.cli.output.printing import (
@@ -31,12 +30,15 @@ from retentiond.formatting import (
     say_share,
 )
 from retentiond.model import PlanRow, Verdict
-from retentiond.tell.figures.answers import TopicAnswer, caveats, say_trials
+from retentiond.tell.figures.answers import (
+    ClusterAnswer,
+    PartitionAnswer,
+    TopicAnswer,
+    caveats,
+    say_trials,
+)
 from retentiond.tell.reasons import UNSEEN_READERS_NOTE
-
-if TYPE_CHECKING:
-    from retentiond.tell.figures.answers import ClusterAnswer, PartitionAnswer
-    from retentiond.tell.report import CycleReport
+from retentiond.tell.report import CycleReport, document
 
 MOST_VERDICTS = 2
 """How many verdicts a topic's cell has."""
@@ -70,8 +72,6 @@ def show(
 ) -> None:
     """``by_topic``: with a row a topic on a terminal, those that free most."""
     if output is Output.JSON:
-        from retentiond.tell.report import document
-
         print_json(document(report, with_outcomes=with_outcomes))
         return
     printer = Printer()

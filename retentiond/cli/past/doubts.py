@@ -87,21 +87,6 @@ class Doubts:
         on_trial = {trial.topic for trial in self.trials}
         return bool(self.doubts) or any(loss.topic not in on_trial for loss in missed)
 
-    def say(self, printer: Printer) -> None:
-        for of_owner in self.by_owner:
-            owner = f" (owner {say_name(of_owner.owner)})" if of_owner.owner else ""
-            for doubt in of_owner.doubts[:MOST_SHOWN]:
-                if doubt.is_judged:
-                    printer.say(f"observed too short: {doubt.topic}, {doubt.why}")
-                else:
-                    printer.say(f"not judged: {doubt.topic}{owner}: {doubt.why}")
-            if (more := len(of_owner.doubts) - MOST_SHOWN) > 0:
-                printer.say(f"and {more} more: see --output json")
-            elif of_owner.trial:
-                where = f"{say_name(of_owner.file) if of_owner.file else 'the main file'}{owner}"
-                printer.say(f"These lines under topics in {where} put them on trial, so they pass:")
-                printer.say(of_owner.trial.rstrip("\n"))
-
 
 def find_doubts(
     tried: TriedPolicy,
@@ -207,7 +192,20 @@ def _trials(
 
 
 def say_doubts(printer: Printer, topics: Iterable[SimulatedTopic], doubts: Doubts) -> None:
-    doubts.say(printer)
+    """``topics``: those that were judged."""
+    for of_owner in doubts.by_owner:
+        owner = f" (owner {say_name(of_owner.owner)})" if of_owner.owner else ""
+        for doubt in of_owner.doubts[:MOST_SHOWN]:
+            if doubt.is_judged:
+                printer.say(f"observed too short: {doubt.topic}, {doubt.why}")
+            else:
+                printer.say(f"not judged: {doubt.topic}{owner}: {doubt.why}")
+        if (more := len(of_owner.doubts) - MOST_SHOWN) > 0:
+            printer.say(f"and {more} more: see --output json")
+        elif of_owner.trial:
+            where = f"{say_name(of_owner.file) if of_owner.file else 'the main file'}{owner}"
+            printer.say(f"These lines under topics in {where} put them on trial, so they pass:")
+            printer.say(of_owner.trial.rstrip("\n"))
     if young := [topic.topic for topic in topics if topic.whole_life]:
         printer.say(
             f"younger than {say_duration(doubts.least_ms)}, and judged for the whole life: "

@@ -23,7 +23,7 @@ from retentiond.cli.options import (
 )
 from retentiond.cli.output.files import new_file, refuse_unfit
 from retentiond.cli.output.printing import TEXT, Column, Printer, columns_of, print_json
-from retentiond.cli.past.doubts import Doubt, Doubts, never_judged
+from retentiond.cli.past.doubts import Doubt, Doubts, never_judged, say_doubts
 from retentiond.cli.past.options import (
     ClusterId,
     TopicPatterns,
@@ -191,7 +191,7 @@ def show(  # noqa: PLR0917 - what the command has found
             "7 days, or than three times the retention): nothing shorter than that time is "
             "recommended for them."
         )
-    not_judged.say(printer)
+    say_doubts(printer, (), not_judged)
 
 
 def _because(advice: Recommendation) -> str:

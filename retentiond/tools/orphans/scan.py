@@ -137,32 +137,24 @@ def remembered(
     ``assigned`` ones, and adds none. Directories that were not looked at stay as they are."""
     looked_at = {str(log_dir) for log_dir in taken.disks.log_dirs}
     present = {folder_key(folder) for folder in folders}
-    orphans = {folder_key(orphan.folder): orphan.since_ms for orphan in taken.orphans}
+    unclear = {(str(folder.log_dir), folder.name) for folder in taken.unclear}
 
     def stays(key: OrphanKey) -> bool:
         if key[0] not in looked_at:
             return True
-        return bool(taken.problems) and key in present and key not in assigned
+        if key not in present:
+            return False
+        return key not in assigned if taken.problems else key[:2] in unclear
 
     first_seen = {key: since for key, since in memory.first_seen_ms.items() if stays(key)}
+    observed = {key: memory.observed_ms.get(key, 0) for key in first_seen}
     if not taken.problems:
-        unclear = {(str(folder.log_dir), folder.name) for folder in taken.unclear}
-        first_seen |= {
-            key: since
-            for key, since in memory.first_seen_ms.items()
-            if key in present and key[:2] in unclear
-        }
-        first_seen |= orphans
-    observed = {folder_key(orphan.folder): orphan.observed_ms for orphan in taken.orphans}
+        first_seen |= {folder_key(orphan.folder): orphan.since_ms for orphan in taken.orphans}
+        observed |= {folder_key(orphan.folder): orphan.observed_ms for orphan in taken.orphans}
     return replace(
         memory,
         first_seen_ms=first_seen,
-        observed_ms={
-            key: memory.observed_ms.get(key, 0)
-            if taken.problems
-            else observed.get(key, memory.observed_ms.get(key, 0))
-            for key in first_seen
-        },
+        observed_ms=observed,
         renamed={
             key: old_name
             for key, old_name in memory.renamed.items()
