@@ -36,8 +36,6 @@ from retentiond.state.audit_records import (
 )
 from retentiond.state.operator_actions import actions_in, count_actions
 
-NAMES_FORMAT = "does not go with --export: its FILE names the format"
-
 
 class AuditOutput(StrEnum):
     TABLE = "table"
@@ -102,7 +100,8 @@ def audit(  # noqa: PLR0917 - typer hands each option over by its name
     path = set_up(context, config, debug)
     if export is not None:
         refuse({"--actions": actions, "--verify": verify}, "does not go with --export")
-        refuse({"--output": output is not AuditOutput.TABLE}, NAMES_FORMAT)
+        is_named = {"--output": output is not AuditOutput.TABLE}
+        refuse(is_named, "does not go with --export: its FILE names the format")
     if actions:
         of_deletions = {
             "--topic": topic,

@@ -172,12 +172,6 @@ def _connected(settings: ClientSettings, command_config: Path | None) -> KafkaCl
         raise ConfigError(error.message, file=str(command_config or "")) from error
 
 
-CLUSTER_CHANGED = (
-    "while this command waited for the answer, the cluster changed: not all that was shown may "
-    "still be deleted, and nothing has been. This can be deleted now:"
-)
-
-
 def _agreed(items: Sequence[Item], again: Callable[[], list[Item]], kafka: Kafka) -> list[Item]:
     """Asks; what was answered is judged by what holds then. ``again``: reads the items again."""
     shown = as_shown(preview(kafka, items))
@@ -192,7 +186,10 @@ def _agreed(items: Sequence[Item], again: Callable[[], list[Item]], kafka: Kafka
             return agreed
         shown = withdraw(shown, now)
         termios.tcflush(sys.stdin, termios.TCIFLUSH)  # typed before this question was there
-        say_aside(CLUSTER_CHANGED)
+        say_aside(
+            "while this command waited for the answer, the cluster changed: not all that was "
+            "shown may still be deleted, and nothing has been. This can be deleted now:"
+        )
     return shown
 
 

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from retentiond.cli.options import ConfigPath, Debug, Output, OutputFormat, load, set_up
 from retentiond.cli.output.printing import Printer, print_json, progress
+from retentiond.clock import now_ms
 from retentiond.fields import document_of
 from retentiond.formatting import printable, say_verb
 from retentiond.kafka.settings.properties import translate
@@ -41,12 +42,10 @@ def doctor(
 
     Example: retentiond doctor --output json | jq '.findings[] | select(.level != "ok")'
     """
-    path = set_up(context, config, debug)
-    from retentiond.clock import now_ms
     from retentiond.tools.doctor.examine import examine
     from retentiond.tools.doctor.spark import spark_tried
 
-    loaded = load(path)
+    loaded = load(set_up(context, config, debug))
     with progress("examining"):
         examination = examine(loaded, translate(loaded.kafka), now_ms)
         tried = tuple(spark_tried(loaded.spark, loaded.state_dir, spark))

@@ -90,12 +90,11 @@ def recommend(  # noqa: PLR0917 - typer hands each option over by its name
 
     Example: retentiond recommend --write-config tried.yaml
     """
-    path = set_up(context, config, debug)
     from retentiond.history.ask.recommend import never_deletable, without_retention
     from retentiond.history.ask.recommend import recommend as recommended
     from retentiond.history.ask.replay import Replay
 
-    in_force = load(path)
+    in_force = load(set_up(context, config, debug))
     asked, is_asked = period(since), matching(topic)
     if write_config is not None:
         refuse_unfit(write_config, WRITE_CONFIG)

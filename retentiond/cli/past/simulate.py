@@ -123,7 +123,6 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
 
     Example: retentiond simulate --against retentiond.yaml --policy new.yaml --exit-code
     """
-    path = set_up(context, config, debug)
     if policy is not None and changes:
         raise UsageError("give either --policy or --set: a file of --policy has every setting")
     from retentiond.history.ask.question import tried_policy
@@ -131,7 +130,7 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
     from retentiond.history.ask.simulate import not_judged
     from retentiond.history.ask.simulate import simulate as simulated
 
-    loaded = load(path)
+    loaded = load(set_up(context, config, debug))
     in_force = load(against, "--against") if against else loaded
     asked, is_asked = period(since, until), matching(topic)
     least_ms = duration_ms(min_observed, "--min-observed", "13d")
@@ -157,15 +156,13 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
     ]
     doubts = find_doubts(tried, simulation, entries, is_asked, least_ms)
     if tried.config.disk_pressure is not None and not under_pressure:
-        say_aside(WITHOUT_PRESSURE)
+        say_aside(
+            "disk_pressure is left out here: --under-pressure says the most that it could have "
+            "deleted"
+        )
     show(simulation, output, cluster_called(simulation.past, loaded), doubts)
     if exit_code and doubts.shut(simulation.total.missed):
         raise typer.Exit(SOMETHING_FOUND)
-
-
-WITHOUT_PRESSURE = (
-    "disk_pressure is left out here: --under-pressure says the most that it could have deleted"
-)
 
 
 def show(simulation: Simulation, output: Output, cluster: str, doubts: Doubts) -> None:

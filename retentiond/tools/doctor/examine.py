@@ -31,17 +31,7 @@ from retentiond.snapshot import PartitionReading
 from retentiond.state.groups_lookup import recall
 from retentiond.state.state_dir import holder_of
 from retentiond.tell.reasons import tool_options, with_address
-from retentiond.tools.doctor.cluster import (
-    OFFSETS_RETENTION,
-    check_brokers,
-    check_clocks,
-    check_distances,
-    check_leaders,
-    check_offsets_retention,
-    check_servers,
-    try_servers,
-    with_answering_servers,
-)
+from retentiond.tools.doctor import cluster, groups, host, segments, spark, topics
 from retentiond.tools.doctor.finding import (
     ExaminedCluster,
     Finding,
@@ -50,30 +40,6 @@ from retentiond.tools.doctor.finding import (
     problem,
     unchecked,
     value_or_failure,
-)
-from retentiond.tools.doctor.groups import (
-    check_external,
-    check_groups,
-    check_groups_visible,
-    check_readers,
-    check_unseen,
-)
-from retentiond.tools.doctor.host import (
-    check_audit,
-    check_port,
-    check_remembered,
-    check_state_dir,
-)
-from retentiond.tools.doctor.segments import check_segments, read_logs
-from retentiond.tools.doctor.spark import check_java_options, check_spark
-from retentiond.tools.doctor.topics import (
-    check_entries,
-    check_policy_files,
-    check_topic_rights,
-    check_topics,
-    check_undated,
-    deletable,
-    read_undated,
 )
 
 
@@ -106,15 +72,15 @@ def examine(config: Config, settings: ClientSettings, now: Callable[[], int]) ->
     cluster_id: str | None = None
     findings: list[Finding] = []
     try:
-        reached = try_servers(settings)
-        reachable = with_answering_servers(with_short_timeouts(settings), reached)
+        reached = cluster.try_servers(settings)
+        reachable = cluster.with_answering_servers(with_short_timeouts(settings), reached)
         with closing(KafkaCluster(reachable, lambda *_: None)) as kafka:
-            cluster = read_cluster(kafka, config, now)
+            seen = read_cluster(kafka, config, now)
             measured = value_or_failure(kafka.distances)
-        cluster_id = cluster.brokers.cluster_id
-        findings += checked("bootstrap.servers", check_servers, reached, settings)
-        findings += checked("distance", check_distances, measured)
-        findings += examine_cluster(cluster, config)
+        cluster_id = seen.brokers.cluster_id
+        findings += checked("bootstrap.servers", cluster.check_servers, reached, settings)
+        findings += checked("distance", cluster.check_distances, measured)
+        findings += examine_cluster(seen, config)
     except KafkaUnavailable as error:
         findings += [problem("cluster", str(error)), NOT_ASKED]
     except Exception as error:  # noqa: BLE001 - see the invariant
@@ -137,43 +103,50 @@ NOT_ASKED = unchecked(
 
 def examine_cluster(seen: ExaminedCluster, config: Config) -> Iterator[Finding]:
     options = tool_options(config.kafka)
-    yield from checked("brokers", check_brokers, seen.brokers)
-    yield from checked("leaders", check_leaders, seen.brokers, config)
+    yield from checked("brokers", cluster.check_brokers, seen.brokers)
+    yield from checked("leaders", cluster.check_leaders, seen.brokers, config)
     yield from checked(
-        "rights on cluster and groups", check_groups_visible, seen.coordinators, config
+        "rights on cluster and groups", groups.check_groups_visible, seen.coordinators, config
     )
-    yield from checked("rights on topics", check_topic_rights, seen.rights, options, config)
-    with_rights = partial(check_entries, rights=seen.rights)  # it checks names without them, too
+    yield from checked("rights on topics", topics.check_topic_rights, seen.rights, options, config)
+    with_rights = partial(topics.check_entries, rights=seen.rights)  # that may be a failure
     yield from checked("topics", with_rights, config, seen.names)
-    yield from check_policy_files(config)
-    yield from checked("enabled topics", check_topics, seen.topics, config)
-    yield from checked("timestamps", check_undated, seen.undated)
-    yield from checked("groups", check_groups, seen.listing)
-    deleted_from = value_or_failure(deletable, seen.topics)
-    yield from checked("readers", check_readers, deleted_from, seen.evidence)
-    yield from checked("readers that commit nothing", check_unseen, seen.names, seen.evidence)
-    groups = () if isinstance(seen.listing, Failure) else seen.listing.groups
+    yield from topics.check_policy_files(config)
+    yield from checked("enabled topics", topics.check_topics, seen.topics, config)
+    yield from checked("timestamps", topics.check_undated, seen.undated)
+    yield from checked("groups", groups.check_groups, seen.listing)
+    deleted_from = value_or_failure(topics.deletable, seen.topics)
+    yield from checked("readers", groups.check_readers, deleted_from, seen.evidence)
+    yield from checked(
+        "readers that commit nothing", groups.check_unseen, seen.names, seen.evidence
+    )
+    group_ids = () if isinstance(seen.listing, Failure) else seen.listing.groups
     logs = {} if isinstance(seen.logs, Failure) else seen.logs
     yield from checked(
-        "external readers", check_external, deleted_from, seen.external, groups, logs
+        "external readers", groups.check_external, deleted_from, seen.external, group_ids, logs
     )
-    yield from checked("segments", check_segments, deleted_from, seen.logs, options)
+    yield from checked("segments", segments.check_segments, deleted_from, seen.logs, options)
     yield from checked(
-        OFFSETS_RETENTION, check_offsets_retention, deleted_from, seen.offsets_retention
+        cluster.OFFSETS_RETENTION,
+        cluster.check_offsets_retention,
+        deleted_from,
+        seen.offsets_retention,
     )
-    yield from checked("clocks", check_clocks, seen.clock_skew_ms)
+    yield from checked("clocks", cluster.check_clocks, seen.clock_skew_ms)
     cluster_id = seen.brokers.cluster_id
-    yield from checked("state_dir", check_remembered, seen.remembered, cluster_id, config.state_dir)
+    yield from checked(
+        "state_dir", host.check_remembered, seen.remembered, cluster_id, config.state_dir
+    )
 
 
 def examine_host(config: Config, now_ms: int) -> Iterator[Finding]:
     master, http = config.spark.master, config.http
-    yield from checked("Spark", check_spark, master)
-    yield from checked("Java", check_java_options, master, os.environ)
+    yield from checked("Spark", spark.check_spark, master)
+    yield from checked("Java", spark.check_java_options, master, os.environ)
     holder = holder_of(config.state_dir)
-    yield from checked("state_dir", check_state_dir, config.state_dir, holder)
-    yield from checked("audit log", check_audit, config.state_dir, config.audit, now_ms)
-    yield from checked("port", check_port, http.host, http.port, holder)
+    yield from checked("state_dir", host.check_state_dir, config.state_dir, holder)
+    yield from checked("audit log", host.check_audit, config.state_dir, config.audit, now_ms)
+    yield from checked("port", host.check_port, http.host, http.port, holder)
 
 
 TIMEOUT_MS = 5_000
@@ -207,58 +180,58 @@ def read_cluster(kafka: KafkaCluster, config: Config, now: Callable[[], int]) ->
         listing = executor.submit(value_or_failure, read_groups, kafka)
         clock_skew = executor.submit(value_or_failure, clock_skew_ms, kafka, now)
         offsets_retention = executor.submit(value_or_failure, _offsets_retention, kafka)
-        names, topics = names_to_come.result(), topics_to_come.result()
-        positions = executor.submit(value_or_failure, _positions, topics, kafka, now)
+        names, enabled = names_to_come.result(), topics_to_come.result()
+        positions = executor.submit(value_or_failure, _positions, enabled, kafka, now)
         wanted = _enabled_names(config, names)
         allowed = executor.submit(value_or_failure, kafka.topic_rights, wanted)
         external = positions.result()  # before the logs' ends, else a live reader seems beyond them
-        logs = value_or_failure(read_logs, kafka, topics, executor)
+        logs = value_or_failure(segments.read_logs, kafka, enabled, executor)
         remembered = value_or_failure(recall, config.state_dir)
-        groups = listing.result()
+        listed = listing.result()
         return ExaminedCluster(
             brokers=brokers,
             names=names,
-            topics=topics,
+            topics=enabled,
             rights=allowed.result(),
             coordinators=coordinators.result(),
-            listing=groups,
+            listing=listed,
             external=external,
             remembered=remembered,
-            evidence=value_or_failure(evidence_about, topics, groups, external, remembered),
+            evidence=value_or_failure(evidence_about, enabled, listed, external, remembered),
             clock_skew_ms=clock_skew.result(),
             offsets_retention=offsets_retention.result(),
             logs=logs,
-            undated=value_or_failure(read_undated, kafka, topics, logs, now()),
+            undated=value_or_failure(topics.read_undated, kafka, enabled, logs, now()),
         )
 
 
 def _positions(
-    topics: Sequence[EnabledTopic], kafka: Kafka, now: Callable[[], int]
+    enabled: Sequence[EnabledTopic], kafka: Kafka, now: Callable[[], int]
 ) -> dict[ExternalReader, Position]:
-    return {reader: read_external(reader, now(), kafka) for reader in external_readers(topics)}
+    return {reader: read_external(reader, now(), kafka) for reader in external_readers(enabled)}
 
 
 def evidence_about(
-    topics: Sequence[EnabledTopic],
+    enabled: Sequence[EnabledTopic],
     listing: GroupListing,
     external: Mapping[ExternalReader, Position],
     remembered: Remembered,
 ) -> Evidence:
-    """The readers of the topics, arranged as for the guard."""
+    """The readers of the enabled topics, arranged as for the guard."""
     partitions = [
         PartitionReading(at, partition, None, None, None, None)
-        for at, topic in enumerate(topics)
+        for at, topic in enumerate(enabled)
         for partition in topic.partitions
     ]
-    snapshot = assemble("", 0, topics, partitions, listing, external=external)
-    return Evidence(recalled(snapshot, remembered), [topic.reading.name for topic in topics])
+    snapshot = assemble("", 0, enabled, partitions, listing, external=external)
+    return Evidence(recalled(snapshot, remembered), [topic.reading.name for topic in enabled])
 
 
 def _offsets_retention(kafka: Kafka) -> dict[int, str | Failure]:
-    answers = kafka.broker_configs([OFFSETS_RETENTION])
+    name = cluster.OFFSETS_RETENTION
     return {
-        broker: answer if isinstance(answer, Failure) else answer.get(OFFSETS_RETENTION, NOT_TOLD)
-        for broker, answer in answers.items()
+        broker: answer if isinstance(answer, Failure) else answer.get(name, NOT_TOLD)
+        for broker, answer in kafka.broker_configs([name]).items()
     }
 
 

@@ -170,7 +170,7 @@ def test_a_cluster_that_an_error_keeps_from_being_examined_is_a_problem(
     def broken(_settings: object) -> None:
         raise UnicodeError("label empty or too long")
 
-    monkeypatch.setattr("retentiond.tools.doctor.examine.try_servers", broken)
+    monkeypatch.setattr("retentiond.tools.doctor.cluster.try_servers", broken)
     monkeypatch.setattr("retentiond.tools.doctor.examine.examine_host", lambda *_: ())
     examination = examine(MINE, translate(MINE.kafka), lambda: 0)
     assert examination.problems == 1
