@@ -50,7 +50,7 @@ SEGMENT_REMEDY = (
 TIERED = (
     "in tiered storage (remote.storage.enable): what is deleted goes from the remote storage and "
     "from the brokers' disks, where local.retention.* alone rules how much is kept; bytes in "
-    "remote storage are told apart, by estimate, and ages are looked up a few partitions at a time"
+    "remote storage are not counted, and ages are looked up a few partitions at a time"
 )
 
 
