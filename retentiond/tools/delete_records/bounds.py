@@ -69,16 +69,15 @@ def _offsets_at(
         answers |= kafka.offsets_at(
             {at: times_ms[at] for at in left}, {at: logs[at] for at in left if at in logs}
         )
-        waiting = [at for at in left if _waits(answers[at])]
+        waiting = [  # in remote storage, only a few look-ups are made at a time
+            at
+            for at in left
+            if isinstance(answer := answers[at], Failure) and answer.code == AGE_NOT_YET_KNOWN
+        ]
         if len(waiting) == len(left):
             break
         left = waiting
     return answers
-
-
-def _waits(answer: int | Failure | None) -> bool:
-    """Whether the look-up has to be repeated: in remote storage, only a few are made at a time."""
-    return isinstance(answer, Failure) and answer.code == AGE_NOT_YET_KNOWN
 
 
 def every_partition(kafka: Kafka, topics: Sequence[str]) -> list[Item]:

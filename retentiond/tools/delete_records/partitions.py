@@ -106,10 +106,8 @@ ILLEGAL_NAME = Failure(
     "INVALID_TOPIC_EXCEPTION", "no topic can have this name (letters, digits, dot, _ and -)"
 )
 
-Described = Mapping[str, TopicDescription | Failure]
 
-
-def describe(kafka: Kafka, names: Collection[str]) -> Described:
+def describe(kafka: Kafka, names: Collection[str]) -> Mapping[str, TopicDescription | Failure]:
     """Each topic, or why nothing can be deleted from it. Raises `KafkaUnavailable`."""
     legal = sorted(name for name in set(names) if re.fullmatch(LEGAL_TOPIC, name))
     described = kafka.describe_topics(legal)

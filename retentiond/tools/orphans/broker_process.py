@@ -12,9 +12,8 @@ import fcntl
 import os
 import re
 import struct
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from retentiond.errors import UsageError
@@ -192,21 +191,33 @@ def _lock(fd: int, log_dir: Path) -> int | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
 class OpenFiles:
     """Which process has a file open, by (device, inode), or mapped, by inode.
 
     A mapped file is known by its inode alone, because some file systems show another device there.
     """
 
-    by_file: Mapping[tuple[int, int], int]
-    by_mapped_inode: Mapping[int, int]
+    def __init__(self) -> None:
+        self._by_file: dict[tuple[int, int], int] = {}
+        self._by_mapped_inode: dict[int, int] = {}
+
+    def add(self, pid: int) -> None:
+        """The files of a process, unless one that was added before has them. Raises OSError."""
+        folder = PROC / str(pid) / "fd"
+        for descriptor in os.listdir(folder):
+            with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+                status = os.stat(folder / descriptor)
+                self._by_file.setdefault((status.st_dev, status.st_ino), pid)
+        for line in (PROC / str(pid) / "maps").read_text(errors="replace").splitlines():
+            fields = line.split(maxsplit=5)
+            if len(fields) > 5 and fields[4] != "0":
+                self._by_mapped_inode.setdefault(int(fields[4]), pid)
 
     def opener(self, files: Collection[tuple[int, int]]) -> int | None:
         """A process that has one of these files, given by (device, inode), open; None if none
         has."""
         for device, inode in files:
-            pid = self.by_file.get((device, inode), self.by_mapped_inode.get(inode))
+            pid = self._by_file.get((device, inode), self._by_mapped_inode.get(inode))
             if pid is not None:
                 return pid
         return None
@@ -216,11 +227,10 @@ def open_files(broker: int | None) -> OpenFiles:
     """The open files of all processes but this one; of several processes with a file, the broker
     counts. Files of other users' processes may be unreadable, but not the broker's. Raises
     `OpenFilesUnknown`."""
-    by_file: dict[tuple[int, int], int] = {}
-    by_mapped_inode: dict[int, int] = {}
+    files = OpenFiles()
     if broker is not None:
         try:
-            _add_files_of(broker, by_file, by_mapped_inode)
+            files.add(broker)
         except OSError as error:
             raise OpenFilesUnknown(
                 f"the open files of the broker (pid {broker}) can't be read ({error.strerror}); "
@@ -229,19 +239,5 @@ def open_files(broker: int | None) -> OpenFiles:
     for entry in os.listdir(PROC):
         if entry.isdecimal() and int(entry) not in (os.getpid(), broker):
             with contextlib.suppress(OSError):
-                _add_files_of(int(entry), by_file, by_mapped_inode)
-    return OpenFiles(by_file, by_mapped_inode)
-
-
-def _add_files_of(
-    pid: int, by_file: dict[tuple[int, int], int], by_mapped_inode: dict[int, int]
-) -> None:
-    folder = PROC / str(pid) / "fd"
-    for descriptor in os.listdir(folder):
-        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
-            status = os.stat(folder / descriptor)
-            by_file.setdefault((status.st_dev, status.st_ino), pid)
-    for line in (PROC / str(pid) / "maps").read_text(errors="replace").splitlines():
-        fields = line.split(maxsplit=5)
-        if len(fields) > 5 and fields[4] != "0":
-            by_mapped_inode.setdefault(int(fields[4]), pid)
+                files.add(int(entry))
+    return files

@@ -182,7 +182,7 @@ def test_what_is_opened_between_the_look_and_the_removal_stays(
     host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = host.put("gone-0")
-    nobody = broker_process.OpenFiles({}, {})
+    nobody = broker_process.OpenFiles()
     monkeypatch.setattr(scan, "open_files", lambda _: nobody)
     with process(host, folder / LOG, is_broker=True) as pid:
         assert only(host.remove()).reason == f"the broker (pid {pid}) has it open"
