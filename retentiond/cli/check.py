@@ -139,7 +139,9 @@ def check(  # noqa: PLR0917 - typer hands each option over by its name
     from retentiond.config import differences
 
     old = load(against, "--against", secrets=not no_secrets)
-    _warn_of_unreadable(against, old)
+    for file in old.unreadable:
+        held = f"the fence of {file.name} holds all of its topics: {file.problem}"
+        say_aside(f"warning: in {against} {held}")
     changes = differences(old, loaded)
     if output is DifferenceOutput.JSON:
         print_json({"changes": [*map(document_of, changes)], "warnings": warnings})
@@ -178,13 +180,6 @@ def _warnings(config: Config) -> tuple[str, ...]:
         *say_passed_over(config),
         *unfenced(config),
     )
-
-
-def _warn_of_unreadable(path: Path, config: Config) -> None:
-    for file in config.unreadable:
-        say_aside(
-            f"warning: in {path} the fence of {file.name} holds all of its topics: {file.problem}"
-        )
 
 
 def _say_what_it_means(path: Path, config: Config, no_secrets: bool, verbose: bool) -> None:

@@ -152,18 +152,14 @@ def plan(  # noqa: PLR0917 - typer hands each option over by its name
             },
         )
         from retentiond.cli.output.plan import show
+        from retentiond.cycle import plan_cycle
+        from retentiond.state.state import read_stored_state
 
-        report = _planned(path)
+        loaded = load(path)
+        with one_engine(loaded) as engine:
+            engine.warm_up()
+            stored = read_stored_state(loaded.state_dir)
+            report = plan_cycle(engine.context, loaded, stored).report
         show(report, output, with_outcomes=False, by_topic=not partitions)
     if exit_code and report and any(row.verdict is Verdict.DELETE for row in report.plan.rows):
         raise typer.Exit(SOMETHING_FOUND)
-
-
-def _planned(path: Path) -> CycleReport:
-    from retentiond.cycle import plan_cycle
-    from retentiond.state.state import read_stored_state
-
-    loaded = load(path)
-    with one_engine(loaded) as engine:
-        engine.warm_up()
-        return plan_cycle(engine.context, loaded, read_stored_state(loaded.state_dir)).report

@@ -247,8 +247,8 @@ def write(
             why = _why_not(advice)
             trial = f"# on trial: {why}\n" if why else ""
             short = f"# {_observed(advice)}\n" if advice.is_short else ""
-            on_trial = replace(policy, dry_run=policy.dry_run or bool(why))
-            entries.append(trial + short + dumped([_entry(advice, on_trial)]))
+            entry = _entry(advice, policy, is_on_trial=bool(why))
+            entries.append(trial + short + dumped([entry]))
     if not entries:
         raise UsageError(f"{path} is not written: no topic here can ever be deleted from")
     document: dict[str, Any] = {
@@ -263,13 +263,14 @@ def write(
         unfinished.write_text(CONFIG_HEAD_LINES.format(path=path) + text, encoding="utf-8")
 
 
-def _entry(advice: Recommendation, policy: TopicPolicy) -> dict[str, Any]:
+def _entry(advice: Recommendation, policy: TopicPolicy, *, is_on_trial: bool) -> dict[str, Any]:
     from retentiond.config.settings import entry_document
 
     pressure_ms = policy.pressure_retention_ms
     if pressure_ms is not None:  # a longer one would be refused
         pressure_ms = min(pressure_ms, advice.written_ms)
-    policy = replace(policy, enabled=True, pressure_retention_ms=pressure_ms)
-    entry = entry_document(advice.topic, policy)
+    dry_run = policy.dry_run or is_on_trial
+    tried = replace(policy, enabled=True, pressure_retention_ms=pressure_ms, dry_run=dry_run)
+    entry = entry_document(advice.topic, tried)
     del entry["retention.commitoffset.ms"]
     return entry | {"retention.commitoffset.minutes": advice.written_ms // MINUTE_MS}

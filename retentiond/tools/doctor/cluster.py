@@ -179,15 +179,11 @@ ServerProblems = Mapping[str, ConnectionProblem | None]
 
 def try_servers(settings: ClientSettings) -> ServerProblems:
     """Tries all bootstrap servers at once. A server takes some seconds at most."""
-    servers = [*dict.fromkeys(map(_server, settings.bootstrap_servers.split(",")))]
+    entries = settings.bootstrap_servers.split(",")
+    servers = [*dict.fromkeys(address(*address_of(entry)) for entry in entries)]
     with ThreadPoolExecutor(len(servers), thread_name_prefix="reach") as executor:
         problems = executor.map(lambda server: problem_with(server, settings), servers)
         return dict(zip(servers, problems, strict=True))
-
-
-def _server(entry: str) -> str:
-    """HOST:PORT of an entry of ``bootstrap.servers``."""
-    return address(*address_of(entry))
 
 
 def with_answering_servers(settings: ClientSettings, reached: ServerProblems) -> ClientSettings:

@@ -158,14 +158,10 @@ class Remover:
             except BaseException:
                 self._put_back(renamed, old_name)
                 raise
-            self._note_deletion(renamed)
+            memory = self.memory_file.read()
+            begun = {**memory.renamed, folder_key(renamed): None}
+            self.memory_file.write(replace(memory, renamed=begun))
         self._delete(renamed)
-
-    def _note_deletion(self, renamed: PartitionFolder) -> None:
-        memory = self.memory_file.read()
-        self.memory_file.write(
-            replace(memory, renamed={**memory.renamed, folder_key(renamed): None})
-        )
 
     def _put_back(self, renamed: PartitionFolder, old_name: str) -> None:
         old_path = renamed.log_dir / old_name
