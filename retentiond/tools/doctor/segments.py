@@ -85,12 +85,9 @@ def check_segments(
             continue
         name = topic.reading.name
         partitions = [logs[TopicPartition(name, number)] for number in topic.partitions]
-        unreadable = next(
-            (partition for partition in partitions if isinstance(partition, Failure)), None
-        )
-        if unreadable is not None:
+        if unreadable := [log for log in partitions if isinstance(log, Failure)]:
             is_all_known = False
-            yield unchecked(f"segments of {name}", unreadable)
+            yield unchecked(f"segments of {name}", unreadable[0])
         with_bytes = [
             log
             for log in partitions
@@ -99,8 +96,8 @@ def check_segments(
         ]
         if not with_bytes:
             continue
-        sizes = [log.size_bytes for log in with_bytes]
-        largest = max((size for size in sizes if size is not None), default=None)
+        sizes = [log.size_bytes for log in with_bytes if log.size_bytes is not None]
+        largest = max(sizes, default=None)
         allowed_ms = max(LONG_ROLL_MS, policy.consumed_retention_ms)
         if policy.pressure_retention_ms is not None:
             allowed_ms = max(LONG_ROLL_UNDER_PRESSURE_MS, policy.pressure_retention_ms)
