@@ -22,7 +22,7 @@ from retentiond.cli.options import (
     consumed_retention_ms,
     load,
     one_engine,
-    refuse_without,
+    refuse,
     set_up,
 )
 from retentiond.cli.output.printing import Printer
@@ -75,10 +75,8 @@ def explain(  # noqa: PLR0917 - typer hands each option over by its name
         loaded = first_look(settings, [re.escape(topic)], retention_ms)
         not_enabled = f"topic {topic} is Kafka's own, and never touched; name one that is not"
     else:
-        refuse_without(
-            WITH_SERVER,
-            {"--consumed-retention": consumed_retention, "--command-config": command_config},
-        )
+        of_server = {"--consumed-retention": consumed_retention, "--command-config": command_config}
+        refuse(of_server, WITH_SERVER)
         loaded = load(path)
         not_enabled = (
             f"{path} does not enable topic {topic}, so nothing is deleted from it; give it an "

@@ -126,7 +126,7 @@ def set_up(
     return given or Path(os.environ.get(CONFIG_VARIABLE) or DEFAULT_CONFIG)
 
 
-WITH_SERVER = "--bootstrap-server, without a configuration"
+WITH_SERVER = "goes with --bootstrap-server, without a configuration"
 
 
 def refuse(options: Mapping[str, object], why: str) -> None:
@@ -134,11 +134,6 @@ def refuse(options: Mapping[str, object], why: str) -> None:
     for option, given in options.items():
         if given:
             raise UsageError(f"{option} {why}")
-
-
-def refuse_without(what: str, options: Mapping[str, object]) -> None:
-    """Raises `UsageError` for one that is given without what it goes with. ``options``: by name."""
-    refuse(options, f"goes with {what}")
 
 
 def duration_ms(text: str, option: str, example: str) -> int:

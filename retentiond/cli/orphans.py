@@ -21,7 +21,7 @@ from retentiond.cli.options import (
     OutputFormat,
     duration_ms,
     load,
-    refuse_without,
+    refuse,
     set_up,
 )
 from retentiond.cli.output.printing import Printer, columns_of, print_json
@@ -102,7 +102,7 @@ def orphans(  # noqa: PLR0917 - typer hands each option over by its name
     if bootstrap_server is not None:
         settings = read_settings(bootstrap_server, command_config)
     else:
-        refuse_without(WITH_SERVER, {"--command-config": command_config})
+        refuse({"--command-config": command_config}, WITH_SERVER)
         settings = translate(load(path, "--config, or the cluster with --bootstrap-server").kafka)
     disks = identify((*log_dir, *(further or ())))
     where = state_dir or user_state_dir()

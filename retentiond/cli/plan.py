@@ -22,7 +22,7 @@ from retentiond.cli.options import (
     OutputFormat,
     load,
     one_engine,
-    refuse_without,
+    refuse,
     set_up,
 )
 from retentiond.errors import UsageError
@@ -116,9 +116,9 @@ def plan(  # noqa: PLR0917 - typer hands each option over by its name
             "no topic has an entry"
         )
     if bootstrap_server is None:
-        refuse_without(WITH_SERVER, {"--command-config": command_config})
+        refuse({"--command-config": command_config}, WITH_SERVER)
     if not unmanaged:
-        refuse_without(UNMANAGED, {OWNER: owner})
+        refuse({OWNER: owner}, f"goes with {UNMANAGED}")
     if owner is not None and write_config is None:
         raise UsageError(f"{OWNER} goes with {WRITE_CONFIG}, which writes the policy file")
     report: CycleReport | None
@@ -142,15 +142,13 @@ def plan(  # noqa: PLR0917 - typer hands each option over by its name
             )
         )
     else:
-        refuse_without(
-            FIRST_LOOK,
-            {
-                "--consumed-retention": consumed_retention,
-                "--topic": topic,
-                WRITE_CONFIG: write_config,
-                "--include-unlimited": include_unlimited,
-            },
-        )
+        of_first_look = {
+            "--consumed-retention": consumed_retention,
+            "--topic": topic,
+            WRITE_CONFIG: write_config,
+            "--include-unlimited": include_unlimited,
+        }
+        refuse(of_first_look, f"goes with {FIRST_LOOK}")
         from retentiond.cli.output.plan import show
         from retentiond.cycle import plan_cycle
         from retentiond.state.state import read_stored_state
