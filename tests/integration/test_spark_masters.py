@@ -19,7 +19,6 @@ import pytest
 
 from devkit.embedded.ports import PortReservations
 from retentiond.cli.output import report as reported
-from retentiond.cli.past import simulate as simulated
 from retentiond.config import TopicPolicy
 from retentiond.decide.plan import decide
 from retentiond.errors import HistoryUnavailable, SparkUnavailable
@@ -187,7 +186,7 @@ def answers(sessions: SparkSessions, master: str, place: str) -> dict[str, Any]:
     past = opened(master, place)
     asked = asked_of(past)
     with sessions.use() as session:
-        simulation = simulated.document(simulate(Replay(past, session, asked)))
+        simulation = past.document() | document_of(simulate(Replay(past, session, asked)))
     with sessions.use() as session:
         replay = Replay(past, session, [without_retention(each) for each in asked])
         found = recommend(replay, 2, partial(Replay, past, session))
