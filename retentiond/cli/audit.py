@@ -44,7 +44,6 @@ class AuditOutput(StrEnum):
 
 
 def audit(  # noqa: PLR0917 - typer hands each option over by its name
-    context: typer.Context,
     config: ConfigPath = None,
     topic: Annotated[str | None, typer.Option(help="Only deletions from this topic.")] = None,
     partition: Annotated[
@@ -97,7 +96,7 @@ def audit(  # noqa: PLR0917 - typer hands each option over by its name
 
     Example: retentiond audit --until 365d --export deletions.parquet
     """
-    path = set_up(context, config, debug)
+    path = set_up(config, debug)
     if export is not None:
         refuse({"--actions": actions, "--verify": verify}, "does not go with --export")
         is_named = {"--output": output is not AuditOutput.TABLE}

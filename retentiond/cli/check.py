@@ -52,7 +52,6 @@ class DifferenceOutput(StrEnum):
 
 
 def check(  # noqa: PLR0917 - typer hands each option over by its name
-    context: typer.Context,
     example: Annotated[
         bool,
         typer.Option(
@@ -120,7 +119,7 @@ def check(  # noqa: PLR0917 - typer hands each option over by its name
 
         typer.echo(shipped(EXAMPLE if example else SCHEMA), nl=False)
         return
-    path = set_up(context, config, debug)
+    path = set_up(config, debug)
     loaded = _without_errors(path, secrets=not no_secrets)
     warnings = _warnings(loaded)
     if output is not DifferenceOutput.JSON:

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 
 def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
-    context: typer.Context,
     bootstrap_server: Annotated[str, typer.Option(help="The brokers to start from: host:port,…")],
     offset_json_file: Annotated[
         Path | None,
@@ -105,7 +104,7 @@ def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
     Example: retentiond delete-records --bootstrap-server localhost:9092 --topic orders
     --older-than 7d --dry-run
     """
-    if debug or context.obj.debug:  # loading it would slow every other call down
+    if debug:  # loading it would slow every other call down
         start_logging(debug=True)
 
     from retentiond.tools.delete_records.bounds import read_targets

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 
 def doctor(
-    context: typer.Context,
     config: ConfigPath = None,
     output: OutputFormat = Output.TABLE,
     spark: Annotated[
@@ -45,7 +44,7 @@ def doctor(
     from retentiond.tools.doctor.examine import examine
     from retentiond.tools.doctor.spark import spark_tried
 
-    loaded = load(set_up(context, config, debug))
+    loaded = load(set_up(config, debug))
     with progress("examining"):
         examination = examine(loaded, translate(loaded.kafka), now_ms)
         tried = tuple(spark_tried(loaded.spark, loaded.state_dir, spark))

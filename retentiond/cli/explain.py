@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 
 def explain(  # noqa: PLR0917 - typer hands each option over by its name
-    context: typer.Context,
     place: Annotated[
         str,
         typer.Argument(metavar="TOPIC[:PARTITION]", help="The topic or partition to explain."),
@@ -66,7 +65,7 @@ def explain(  # noqa: PLR0917 - typer hands each option over by its name
         )
     from retentiond.cli.output.beside_daemon import answered
 
-    settings, path = None, set_up(context, config, debug, bootstrap_server)
+    settings, path = None, set_up(config, debug, bootstrap_server)
     if bootstrap_server is not None:
         from retentiond.tell.first_look import first_look
 

@@ -98,7 +98,7 @@ def groups(  # noqa: PLR0917 - typer hands each option over by its name
     from retentiond.state.groups_lookup import recall
     from retentiond.tell.figures.group_rows import remembered_group
 
-    loaded = load(set_up(context, config, debug))
+    loaded = load(set_up(config, debug))
     remembered = recall(loaded.state_dir)
     rows = [
         remembered_group(reader.group_id, reads) for reader, reads in by_reader(remembered).items()
@@ -229,7 +229,6 @@ def _not_remembered(config: Config, remembered: Remembered) -> list[GroupRow]:
 
 @app.command()
 def forget(  # noqa: PLR0917 - typer hands each option over by its name
-    context: typer.Context,
     group: Annotated[
         str | None,
         typer.Argument(help="The group's id."),
@@ -273,7 +272,7 @@ def forget(  # noqa: PLR0917 - typer hands each option over by its name
 
     Example: retentiond groups forget --pattern 'preview-.*' --vanished-for 30d
     """
-    path = set_up(context, config, debug)
+    path = set_up(config, debug)
     from retentiond.cli.forget import forget_one, forget_vanished
 
     is_external = None if kind is None else kind is NamedKind.EXTERNAL
@@ -286,9 +285,7 @@ def forget(  # noqa: PLR0917 - typer hands each option over by its name
 
 
 @app.command()
-def accept(
-    context: typer.Context, yes: Confirmed = False, config: ConfigPath = None, debug: Debug = False
-) -> None:
+def accept(yes: Confirmed = False, config: ConfigPath = None, debug: Debug = False) -> None:
     """Go on without the remembered groups that were lost; `retentiond groups` says why.
 
     Example: retentiond groups accept
@@ -296,7 +293,7 @@ def accept(
     from retentiond.state.groups import GroupMemory
     from retentiond.state.groups_lookup import recall
 
-    loaded = load(set_up(context, config, debug))
+    loaded = load(set_up(config, debug))
     state_dir = loaded.state_dir
     lost = recall(state_dir).lost
     if lost is None:

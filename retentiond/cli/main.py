@@ -24,7 +24,7 @@ import typer
 from typer.core import TyperGroup
 
 from retentiond import __version__
-from retentiond.cli.options import INTERRUPTED, ConfigPath, Debug, Settings
+from retentiond.cli.options import INTERRUPTED, ConfigPath, Debug
 from retentiond.cli.output.streams import any_streams, say_aside
 from retentiond.errors import RetentiondError
 
@@ -103,7 +103,7 @@ def common(
         typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
-    context.obj = Settings(config, debug)
+    context.obj = {"config": config, "debug": debug}
 
 
 def main() -> None:

@@ -10,7 +10,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -37,16 +36,25 @@ SOMETHING_FOUND = 3
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as a shell has it."""
 
+
+def _or_before(context: typer.Context, option: typer.CallbackParam, given: Any) -> Any:
+    """What is given after the command's name, else what was given before it."""
+    return given or (context.obj or {}).get(option.name, given)
+
+
 ConfigPath = Annotated[
     Path | None,
     typer.Option(
         "--config",
         "-c",
+        callback=_or_before,
         help=f"The configuration file; by default ${CONFIG_VARIABLE}, else {DEFAULT_CONFIG}.",
     ),
 ]
 
-Debug = Annotated[bool, typer.Option("--debug", help="Log more, and show tracebacks.")]
+Debug = Annotated[
+    bool, typer.Option("--debug", callback=_or_before, help="Log more, and show tracebacks.")
+]
 
 Fresh = Annotated[
     bool, typer.Option("--fresh", help="Read the cluster anew, also where a daemon could answer.")
@@ -101,29 +109,17 @@ CommandConfig = Annotated[
 OutputFormat = Annotated[Output, OUTPUT]
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """The shared options as they were given before the command's name."""
-
-    config: Path | None
-    debug: bool
-
-
-def set_up(
-    context: typer.Context, config: Path | None, debug: bool, server: str | None = None
-) -> Path:
+def set_up(config: Path | None, debug: bool, server: str | None = None) -> Path:
     """Starts logging; the path of the configuration file. ``server``: the cluster of
     --bootstrap-server, with which a configuration that is given is an error.
 
     An option beats the environment wherever it stands, so the variable is read here and not by
     typer, which would take it for an option after the command's name.
     """
-    before: Settings = context.obj
-    given = config or before.config
-    if given and server is not None:
+    if config and server is not None:
         raise UsageError("give either --config or --bootstrap-server, which goes without one")
-    start_logging(debug or before.debug)
-    return given or Path(os.environ.get(CONFIG_VARIABLE) or DEFAULT_CONFIG)
+    start_logging(debug)
+    return config or Path(os.environ.get(CONFIG_VARIABLE) or DEFAULT_CONFIG)
 
 
 WITH_SERVER = "goes with --bootstrap-server, without a configuration"

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 
 def orphans(  # noqa: PLR0917 - typer hands each option over by its name
-    context: typer.Context,
     log_dir: Annotated[
         list[Path], typer.Option(metavar="DIR…", help="The broker's log directories (log.dirs).")
     ],
@@ -98,7 +97,7 @@ def orphans(  # noqa: PLR0917 - typer hands each option over by its name
     )
     if remove and not yes and not sys.stdin.isatty():
         raise UsageError("--remove needs --yes where it can't ask; without --remove it only looks")
-    path = set_up(context, config, debug, bootstrap_server)
+    path = set_up(config, debug, bootstrap_server)
     if bootstrap_server is not None:
         settings = read_settings(bootstrap_server, command_config)
     else:

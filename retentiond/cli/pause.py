@@ -25,7 +25,6 @@ from retentiond.state.state_dir import holder_of
 
 
 def pause(
-    context: typer.Context,
     reason: Annotated[
         str,
         typer.Argument(help="The reason; it is shown with every deletion that the pause holds."),
@@ -37,7 +36,7 @@ def pause(
 
     Example: retentiond pause "incident 4711: consumers are being replayed"
     """
-    state_dir = load(set_up(context, config, debug)).state_dir
+    state_dir = load(set_up(config, debug)).state_dir
     reason = os.fsencode(reason).decode("utf-8", "replace")  # a plain locale knows no other letters
     pausing = action_now("pause", None, reason)
     paused = Pause(reason, rfc3339(pausing.at_ms), pausing.operator)
@@ -57,12 +56,12 @@ def pause(
         Printer().say(f"Nothing is deleted any more: {paused}.")
 
 
-def resume(context: typer.Context, config: ConfigPath = None, debug: Debug = False) -> None:
+def resume(config: ConfigPath = None, debug: Debug = False) -> None:
     """End the pause: unless dry_run is true, the next cycle deletes again.
 
     Example: retentiond resume
     """
-    loaded = load(set_up(context, config, debug))
+    loaded = load(set_up(config, debug))
     state_dir = loaded.state_dir
     before = read_pause(state_dir)
     if before is None:
@@ -77,7 +76,6 @@ def resume(context: typer.Context, config: ConfigPath = None, debug: Debug = Fal
 
 
 def backup(
-    context: typer.Context,
     folder: Annotated[
         Path, typer.Argument(metavar="DIR", help="A folder that does not exist yet.")
     ],
@@ -91,7 +89,7 @@ def backup(
 
     Example: retentiond backup /backup/2026-11-25
     """
-    state_dir = load(set_up(context, config, debug)).state_dir
+    state_dir = load(set_up(config, debug)).state_dir
     from retentiond.state.backup import back_up
 
     names = back_up(state_dir, folder)

@@ -37,7 +37,6 @@ FIRST_LOOK = f"--bootstrap-server or {UNMANAGED}"
 
 
 def plan(  # noqa: PLR0917 - typer hands each option over by its name
-    context: typer.Context,
     config: ConfigPath = None,
     bootstrap_server: BootstrapServer = None,
     unmanaged: Annotated[
@@ -122,7 +121,7 @@ def plan(  # noqa: PLR0917 - typer hands each option over by its name
     if owner is not None and write_config is None:
         raise UsageError(f"{OWNER} goes with {WRITE_CONFIG}, which writes the policy file")
     report: CycleReport | None
-    path = set_up(context, config, debug, bootstrap_server)
+    path = set_up(config, debug, bootstrap_server)
     if bootstrap_server is not None or unmanaged:
         if partitions:
             raise UsageError("--partitions doesn't go with a first look, which is by topic")

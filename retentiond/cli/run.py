@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 
 def run(
-    context: typer.Context,
     config: ConfigPath = None,
     once: Annotated[bool, typer.Option("--once", help="Run a single cycle, then exit.")] = False,
     output: Annotated[
@@ -51,7 +50,7 @@ def run(
     from retentiond.tell import logs
 
     logs.write_aside()
-    path = set_up(context, config, debug)
+    path = set_up(config, debug)
 
     if not once:
         run_daemon(path)

@@ -56,7 +56,6 @@ if TYPE_CHECKING:
 
 
 def recommend(  # noqa: PLR0917 - typer hands each option over by its name
-    context: typer.Context,
     config: ConfigPath = None,
     since: Annotated[str, SINCE] = "30d",
     topic: TopicPatterns = None,
@@ -94,7 +93,7 @@ def recommend(  # noqa: PLR0917 - typer hands each option over by its name
     from retentiond.history.ask.recommend import recommend as recommended
     from retentiond.history.ask.replay import Replay
 
-    in_force = load(set_up(context, config, debug))
+    in_force = load(set_up(config, debug))
     asked, is_asked = period(since), matching(topic)
     if write_config is not None:
         refuse_unfit(write_config, WRITE_CONFIG)

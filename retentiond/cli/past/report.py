@@ -26,7 +26,6 @@ class ReportOutput(StrEnum):
 
 
 def report(  # noqa: PLR0917 - typer hands each option over by its name
-    context: typer.Context,
     config: ConfigPath = None,
     since: Annotated[str, SINCE] = "7d",
     cluster: ClusterId = None,
@@ -57,7 +56,7 @@ def report(  # noqa: PLR0917 - typer hands each option over by its name
 
     Example: retentiond report --output json | jq .total
     """
-    path = set_up(context, config, debug)
+    path = set_up(config, debug)
     if file is not None:
         refuse_without_folder(file)
     from retentiond.cli.output.report import html, json_text, table_text

@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 
 
 def simulate(  # noqa: PLR0917 - typer hands each option over by its name
-    context: typer.Context,
     config: ConfigPath = None,
     since: Annotated[str, SINCE] = "30d",
     until: Annotated[
@@ -130,7 +129,7 @@ def simulate(  # noqa: PLR0917 - typer hands each option over by its name
     from retentiond.history.ask.simulate import not_judged
     from retentiond.history.ask.simulate import simulate as simulated
 
-    loaded = load(set_up(context, config, debug))
+    loaded = load(set_up(config, debug))
     in_force = load(against, "--against") if against else loaded
     asked, is_asked = period(since, until), matching(topic)
     least_ms = duration_ms(min_observed, "--min-observed", "13d")
