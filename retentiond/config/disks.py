@@ -1,4 +1,4 @@
-"""What is said of disks: when one is nearly full, and what it costs, in any currency."""
+"""What is said of disks: when one is nearly full."""
 
 from __future__ import annotations
 

@@ -192,40 +192,42 @@ CheckProperties = Callable[[Mapping[str, str]], None]
 @dataclass(frozen=True, slots=True)
 class Outside:
     """What references are replaced from. ``environ`` None: neither variables nor files are asked
-    for, and a value that refers to one is unknown. ``is_team``: it is about a team's file, and
+    for, and a value that refers to one is unknown. ``base_dir``: the folder that names of files
+    are relative to. ``is_team``: it is about a team's file, and
     ``secrets`` is the one folder that its ``${file:…}`` may lead to, if it has one.
     ``check_properties`` raises ConfigError for properties that no Kafka client takes.
     ``readers_in_force``: what names of external readers stand for now."""
 
     environ: Mapping[str, str] | None
     files: ConfigFiles
+    base_dir: Path
     check_properties: CheckProperties = lambda _properties: None
     readers_in_force: Mapping[str, object] = field(default_factory=dict)
     is_team: bool = False
     secrets: Path | None = None
 
 
-def substitute(tree: Tree, outside: Outside, base_dir: Path, at: _Path = ()) -> Tree:
-    """The tree with every reference replaced; files are relative to ``base_dir``.
+def substitute(tree: Tree, outside: Outside, at: _Path = ()) -> Tree:
+    """The tree with every reference replaced.
 
     Raises ConfigError with the path of the value whose variable is unset or whose file
     can't be read.
     """
     match tree:
         case dict():
-            return {k: substitute(v, outside, base_dir, (*at, k)) for k, v in tree.items()}
+            return {k: substitute(v, outside, (*at, k)) for k, v in tree.items()}
         case list():
-            return [substitute(v, outside, base_dir, (*at, i)) for i, v in enumerate(tree)]
+            return [substitute(v, outside, (*at, i)) for i, v in enumerate(tree)]
         case Scalar(text=text) if "${" in text:
             try:
-                return _substituted(tree, outside, base_dir)
+                return _substituted(tree, outside)
             except ConfigError as exc:
                 raise ConfigError(exc.message, path=dotted(at)) from exc
         case _:
             return tree
 
 
-def _substituted(scalar: Scalar, outside: Outside, base_dir: Path) -> Scalar:
+def _substituted(scalar: Scalar, outside: Outside) -> Scalar:
     environ = outside.environ
 
     def replacement(reference: re.Match[str]) -> str:
@@ -233,9 +235,9 @@ def _substituted(scalar: Scalar, outside: Outside, base_dir: Path) -> Scalar:
             return "${"
         if reference["malformed"]:
             raise ConfigError("expected ${NAME} or ${file:PATH}; a plain ${ is written $${")
-        path = base_dir / (reference["file"] or "")
+        path = outside.base_dir / (reference["file"] or "")
         if outside.is_team:
-            path = _of_team(reference, outside, base_dir)
+            path = _of_team(reference, outside)
         if environ is None:
             return reference.group()
         if reference["file"]:
@@ -257,7 +259,7 @@ def _substituted(scalar: Scalar, outside: Outside, base_dir: Path) -> Scalar:
     )
 
 
-def _of_team(reference: re.Match[str], outside: Outside, base_dir: Path) -> Path:
+def _of_team(reference: re.Match[str], outside: Outside) -> Path:
     """The file that a team's file refers to, from its own folder or from that of its secrets."""
     if outside.secrets is None or not reference["file"]:
         raise ConfigError(
@@ -266,7 +268,7 @@ def _of_team(reference: re.Match[str], outside: Outside, base_dir: Path) -> Path
             "[{file: …, secrets: FOLDER}]); write the value out, or $${ for a plain ${"
         )
     inside = Path(outside.files.resolve(outside.secrets).real_path)
-    for folder in (base_dir, outside.secrets):
+    for folder in (outside.base_dir, outside.secrets):
         path = folder / reference["file"]
         if inside in Path(outside.files.resolve(path).real_path).parents:
             return path

@@ -32,14 +32,13 @@ def parsed(
     text: str,
     required: str,
     outside: Outside,
-    base_dir: Path,
     *,
     most_values: int | None = None,
 ) -> SectionOfFile:
     tree = read_document(text, most_values)
     if tree is None:
         raise ConfigError(f"the file is empty, expected at least {required}")
-    tree = substitute(tree, outside, base_dir)
+    tree = substitute(tree, outside)
     try:
         return kind.model_validate(tree)
     except ValidationError as exc:

@@ -6,7 +6,7 @@ A fence keeps whatever is wrong with its file inside: such a file is an `Unreada
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -32,26 +32,19 @@ MOST_BYTES = 4 << 20
 
 
 def read_policy_files(
-    config: Config,
-    outside: Outside,
-    base_dir: Path,
-    *,
-    none_yet: bool,
+    config: Config, outside: Outside, *, none_yet: bool
 ) -> tuple[PolicyFile | UnreadableFile, ...]:
-    """The files that ``policies`` leads to from ``base_dir``, each once, in the order of their
-    names.
+    """The files that ``policies`` leads to, each once, in the order of their names.
 
     Raises ConfigError for a glob that leads to no file, unless there may be ``none_yet``, and for
     bad files without a fence, which it names."""
-    fenced = _fenced_names(config, base_dir)
-    names = _found_by_globs(config, outside.files, base_dir, fenced, none_yet=none_yet)
-    read: list[PolicyFile | UnreadableFile] = list(
-        _fenced_files(config, outside, base_dir, fenced, names)
-    )
+    fenced = _fenced_names(config, outside.base_dir)
+    names = _found_by_globs(config, outside, fenced, none_yet=none_yet)
+    read = [*_fenced_files(config, outside, fenced, names)]
     errors: list[ConfigError] = []
     for name in names:
         try:
-            read.append(_policy_file(name, outside, base_dir))
+            read.append(_policy_file(name, outside))
         except ConfigError as error:
             errors.append(error)
     if errors:
@@ -61,19 +54,16 @@ def read_policy_files(
 
 
 def unreadable_files(
-    config: Config,
-    files: ConfigFiles,
-    environ: Mapping[str, str] | None = os.environ,
-    check_properties: CheckProperties = lambda _properties: None,
+    config: Config, files: ConfigFiles, check_properties: CheckProperties
 ) -> tuple[UnreadableFile, ...]:
     """Which fenced files of the configuration in force can't be used now, whatever else is wrong
     with what has taken its place. ``files`` learns what was read."""
-    outside, base_dir = Outside(environ, files, check_properties), config.base_dir
-    fenced = _fenced_names(config, base_dir)
+    outside = Outside(os.environ, files, config.base_dir, check_properties)
+    fenced = _fenced_names(config, config.base_dir)
     names: list[str] = []
     with suppress(ConfigError):
-        names = _found_by_globs(config, files, base_dir, fenced, none_yet=True)
-    read = _fenced_files(config, outside, base_dir, fenced, names)
+        names = _found_by_globs(config, outside, fenced, none_yet=True)
+    read = _fenced_files(config, outside, fenced, names)
     worked_out = work_out_policies(
         config.defaults, config.topics, read, config.fences, config.readers
     )
@@ -97,16 +87,12 @@ def _fenced_names(config: Config, base_dir: Path) -> list[str]:
 
 
 def _found_by_globs(
-    config: Config,
-    files: ConfigFiles,
-    base_dir: Path,
-    fenced: Sequence[str],
-    *,
-    none_yet: bool,
+    config: Config, outside: Outside, fenced: Sequence[str], *, none_yet: bool
 ) -> list[str]:
     """The names of the files without a fence. Of several names that lead to one file it is the most
     direct one; a name that is a link to a ``fenced`` one stands for that."""
-    fenced_paths = {_direct_path(name, files, base_dir) for name in fenced}
+    files, base_dir = outside.files, outside.base_dir
+    fenced_paths = {_direct_path(name, outside) for name in fenced}
     missing = [name for name in fenced if files.is_missing(base_dir / name)]
     by_real_path: dict[str, str] = {}
     for index, pattern in enumerate(config.policies or ()):
@@ -131,28 +117,25 @@ def _found_by_globs(
     return list(by_real_path.values())
 
 
-def _direct_path(name: str, files: ConfigFiles, base_dir: Path) -> str:
+def _direct_path(name: str, outside: Outside) -> str:
     """The path of a file by its name, links of the folder of the configuration aside."""
-    return os.path.normpath(os.path.join(files.resolve(base_dir).real_path, name))
+    folder = outside.files.resolve(outside.base_dir).real_path
+    return os.path.normpath(os.path.join(folder, name))
 
 
 def _fenced_files(
-    config: Config,
-    outside: Outside,
-    base_dir: Path,
-    fenced: Sequence[str],
-    unfenced: Sequence[str],
+    config: Config, outside: Outside, fenced: Sequence[str], unfenced: Sequence[str]
 ) -> Iterator[PolicyFile | UnreadableFile]:
     """``unfenced``: the names of files without a fence. A fenced file that is a link to another one
     is bad, and must not take its place."""
-    places = {name: outside.files.resolve(base_dir / name) for name in (*fenced, *unfenced)}
+    files, base_dir, fences = outside.files, outside.base_dir, config.fences
+    places = {name: files.resolve(base_dir / name) for name in (*fenced, *unfenced)}
     by_real_path: dict[str, list[str]] = {}
-    fences = config.fences
     for name, place in places.items():
         by_real_path.setdefault(place.real_path, []).append(name)
     for name in fenced:
         real_path = places[name].real_path
-        path = _direct_path(name, outside.files, base_dir)
+        path = _direct_path(name, outside)
         others = [
             other
             for other in by_real_path[real_path]
@@ -169,32 +152,24 @@ def _fenced_files(
             yield UnreadableFile.because_of(error, name, "")
             continue
         try:
-            fence = fences.of(name)
-            file = _policy_file(name, outside, base_dir, fence)
+            file = _policy_file(name, outside, fences.of(name))
         except ConfigError as error:
-            queries = _queries(base_dir / name, outside.files)
+            queries = _queries(base_dir / name, files)
             yield UnreadableFile.because_of(error, name, error.owner, queries)
         else:
             yield file
 
 
-def _policy_file(
-    name: str,
-    outside: Outside,
-    base_dir: Path,
-    fence: PlacedFence | None = None,
-) -> PolicyFile:
+def _policy_file(name: str, outside: Outside, fence: PlacedFence | None = None) -> PolicyFile:
     """Raises ConfigError, which names the file and, where it can be read, its owner."""
-    path, text = base_dir / name, ""
-    secrets = fence and fence.fence.secrets
-    of_team = replace(outside, is_team=True, secrets=base_dir / secrets if secrets else None)
+    path, text = outside.base_dir / name, ""
+    secrets = outside.base_dir / fence.fence.secrets if fence and fence.fence.secrets else None
+    of_team = replace(outside, base_dir=path.parent, is_team=True, secrets=secrets)
     if not name.isprintable():
         raise ConfigError(f"the name of the policy file {name!a} can't be shown; rename it")
     try:
         text = read_text(path, "policies", outside.files, MOST_BYTES)
-        file = parsed(
-            PolicyFile, text, "owner and topics", of_team, path.parent, most_values=MOST_VALUES
-        )
+        file = parsed(PolicyFile, text, "owner and topics", of_team, most_values=MOST_VALUES)
         check_readers((file.defaults, *file.topics), outside)
     except ConfigError as error:
         raise error.in_file(name, _owner(text)) from error

@@ -52,11 +52,11 @@ def load(
     written: frozenset[str] = frozenset()
     for number in range(READINGS + 1):
         files = make_files() if number < READINGS else ConfigFiles(unsettled=written)
-        outside = Outside(environ, files, check_properties, readers_in_force)
+        outside = Outside(environ, files, path.parent, check_properties, readers_in_force)
         read: Config | ConfigError
         try:
             text = read_text(path, option, files, MOST_BYTES)
-            read = _config(text, outside, path.parent, none_yet=none_yet)
+            read = _config(text, outside, none_yet=none_yet)
         except ConfigError as exc:
             read = exc.in_file(str(path))
         written = files.written_until(files.look_again())
@@ -82,21 +82,15 @@ def parse(text: str, environ: Mapping[str, str] | None, base_dir: Path) -> Confi
     Raises ConfigError with the path of the first key that is wrong, or the line and column
     where the text is no YAML.
     """
-    return _config(text, Outside(environ, ConfigFiles()), base_dir)
+    return _config(text, Outside(environ, ConfigFiles(), base_dir))
 
 
-def _config(
-    text: str,
-    outside: Outside,
-    base_dir: Path,
-    *,
-    none_yet: bool = False,
-) -> Config:
-    config = parsed(Config, text, "the sections kafka and topics", outside, base_dir)
+def _config(text: str, outside: Outside, *, none_yet: bool = False) -> Config:
+    config = parsed(Config, text, "the sections kafka and topics", outside)
     outside.check_properties(config.kafka)
     check_readers((config.defaults, *config.topics), outside)
-    files = read_policy_files(config, outside, base_dir, none_yet=none_yet)
-    config.add_files(files, base_dir, outside.readers_in_force)
+    files = read_policy_files(config, outside, none_yet=none_yet)
+    config.add_files(files, outside.base_dir, outside.readers_in_force)
     is_said = "state_dir" in config.model_fields_set or config.state_dir == SYSTEM_STATE_DIR
     if not (config.dry_run or is_said):  # a dry_run that is not known is not false
         raise ConfigError(

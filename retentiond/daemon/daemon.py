@@ -394,7 +394,7 @@ class Daemon:
 
     @staticmethod
     def _unreadable_of(config: Config, files: ConfigFiles) -> tuple[UnreadableFile, ...]:
-        return unreadable_files(config, files, check_properties=refuse_properties)
+        return unreadable_files(config, files, refuse_properties)
 
     def _see_unsettled(self, files: tuple[str, ...]) -> None:
         """Says so once for each file."""
