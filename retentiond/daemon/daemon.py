@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import prometheus_client
 import structlog
@@ -80,6 +80,14 @@ CYCLE_JOB = "cycle"
 RELOAD_SIGNAL = int(signal.SIGHUP)
 
 
+class InForce(NamedTuple):
+    """A configuration that is in force. ``read``: as it was read. ``config``: what counts of that:
+    its fenced files may have become bad since, and are held."""
+
+    config: Config
+    read: Config
+
+
 class Daemon:
     """Runs cycles until a signal ends it. ``read`` reads the configuration again,
     with files that are made so, and beside the external readers in force (`Config.readers`);
@@ -121,14 +129,12 @@ class Daemon:
         self._failures = 0
         self._causes = Causes()
         self._not_pruned: str | None = None  # why the audit log could not be pruned last
-        self._in_force = self._of_in_force = config  # in force from the next cycle on
-        self._taken_over = config  # as it was read: its fenced files may have become bad since
-        self._of_clients = config  # likewise, of the engine's
-        self._taking_over = threading.Lock()
+        self._in_force = InForce(config, config)  # from the next cycle on
+        self._at_work = self._in_force  # that of the engine and of the history
+        self._taking_over = threading.Lock()  # held by whoever puts another one in force
 
         registry = CollectorRegistry()
         self._metrics = Metrics(registry, build_versions(), date(), clock=clock)
-        self._metrics.observe_config(config)
         kept = state.kept_file.kept
         self._metrics.restore(kept.complete_by(int(date() * 1000)))
         self._metrics.restore_held(kept.held)
@@ -139,8 +145,7 @@ class Daemon:
         self._status = DaemonStatus(
             config.schedule.interval_ms, clock, has_changed_since=lambda: self._reload.is_outdated
         )
-        self._status.pressure_interval_ms = config.schedule.under_pressure_ms
-        self._status.unreadable = config.unreadable
+        self._show(config)
         self._status.pause = lambda: read_pause(config.state_dir)
         self._clock = ClockChanges(date, clock)
         figures.is_ready = lambda: self._status.unready() is None
@@ -181,7 +186,7 @@ class Daemon:
             state_dir=str(config.state_dir),
             port=self._server.port,
         )
-        logs.log_files(self._log, self._in_force, passed_over(self._in_force))
+        logs.log_files(self._log, config, passed_over(config))
         self._scheduler.start()
         while (number := self._next_signal()) == RELOAD_SIGNAL:
             self._reload.begin()
@@ -196,7 +201,7 @@ class Daemon:
                 return self._signals.get(timeout=SIGNAL_POLL_S)
             self._follow_clock()
             is_refused = self._status.refused is not None
-            self._reload.go_on(is_refused=is_refused, watches=self._in_force.reload.watch)
+            self._reload.go_on(is_refused=is_refused, watches=self._in_force.config.reload.watch)
 
     def _observe(self, api: str, result: str, seconds: float) -> None:
         """A request to Kafka has ended: whoever waits for it goes on."""
@@ -249,15 +254,16 @@ class Daemon:
 
     def _waits_for_a_cycle(self) -> bool:
         """Whether a configuration was reloaded that only the next cycle takes over."""
-        return self._in_force is not self._engine.config and not self._status.needs_restart
+        return self._in_force is not self._at_work and not self._status.needs_restart
 
     def _cycle_with_upkeep(self) -> None:
         self._idle.clear()
         # Spark may take its time twice: to start, and for a plan.
-        spark_s = self._in_force.spark.timeout_ms / 1000
+        config = self._in_force.config
+        spark_s = config.spark.timeout_ms / 1000
         self._status.stuck_after_s = STUCK_S + 2 * spark_s
         self._status.heartbeat(at_work=True)
-        if self._in_force.reload.watch and not self._stop.is_set():
+        if config.reload.watch and not self._stop.is_set():
             self._reload.look(LOOK_S)
         try:
             has_finished = self._cycle()
@@ -369,32 +375,30 @@ class Daemon:
             self._log.warning(logs.CONFIG_NEEDS_RESTART, settings=fixed)
             config = config.model_copy(update={name: getattr(old, name) for name in fixed})
         with self._taking_over:
-            before, now = set(self._in_force.policy_files), set(config.policy_files)
-            were_bad = {file.name for file in self._in_force.unreadable}
-            self._taken_over = config
-            self._put_in_force(config)
+            before = self._in_force.config
+            self._put_in_force(InForce(config, config))
+        old_files, files = set(before.policy_files), set(config.policy_files)
+        were_bad = {file.name for file in before.unreadable}
         self._metrics.daemon.reload_succeeded = True
         self._metrics.daemon.refused = self._status.refused = None
         self._log.info(
             logs.CONFIG_RELOADED,
             dry_run=config.dry_run,
-            files=1 + len(now),
+            files=1 + len(files),
             entries=len(config.entries),
-            files_added=sorted(now - before),
-            files_removed=sorted(before - now),
+            files_added=sorted(files - old_files),
+            files_removed=sorted(old_files - files),
             files_readable_again=sorted(were_bad - {file.name for file in config.unreadable}),
         )
         logs.log_files(self._log, config, passed_over(config))
 
     def _read_again(self, make_files: Callable[[], ConfigFiles]) -> Reading:
-        reading = self._read(make_files, self._taken_over.readers)
+        in_force = self._in_force.read
+        reading = self._read(make_files, in_force.readers)
         if not isinstance(reading.outcome, ConfigError):
             return reading
-        return reading._replace(unreadable=self._unreadable_of(self._taken_over, reading.files))
-
-    @staticmethod
-    def _unreadable_of(config: Config, files: ConfigFiles) -> tuple[UnreadableFile, ...]:
-        return unreadable_files(config, files, refuse_properties)
+        unreadable = unreadable_files(in_force, reading.files, refuse_properties)
+        return reading._replace(unreadable=unreadable)
 
     def _see_unsettled(self, files: tuple[str, ...]) -> None:
         """Says so once for each file."""
@@ -403,10 +407,14 @@ class Daemon:
         self._status.unsettled = files
 
     def _refuse(
-        self, error: ConfigError, unreadable: tuple[UnreadableFile, ...] | None = None
+        self,
+        error: ConfigError,
+        unreadable: tuple[UnreadableFile, ...] | None,
+        taken_back: InForce | None = None,
     ) -> None:
-        """What was taken over last stays in force, but for the topics of ``unreadable`` fenced
-        files: they are held, whatever else is wrong."""
+        """What is in force stays so, but for the topics of ``unreadable`` fenced files: they are
+        held, whatever else is wrong. ``taken_back``: what is in force and can't work, so that what
+        is at work comes into force again, unless something else has meanwhile."""
         self._metrics.daemon.reload_succeeded = False
         before = self._status.refused
         self._status.refused = Refusal(before.since_s if before else self._date(), error)
@@ -415,18 +423,22 @@ class Daemon:
         if unreadable is None:
             return
         with self._taking_over:
-            held = self._taken_over.holding([*unreadable, *self._mended(unreadable)])
-            is_in_force = self._of_in_force is self._taken_over
-            if is_in_force and held.unreadable == self._in_force.unreadable:
+            if taken_back is not None and taken_back is not self._in_force:
                 return
-            self._put_in_force(held)
+            config, read = self._in_force if taken_back is None else self._at_work
+            held = read.holding([*unreadable, *self._mended(read, unreadable)])
+            if taken_back is None and held.unreadable == config.unreadable:
+                return
+            self._put_in_force(InForce(held, read))
         logs.log_files(self._log, held, passed_over(held))
 
-    def _mended(self, unreadable: Iterable[UnreadableFile]) -> Iterator[UnreadableFile]:
-        """The fenced files that were bad when what is in force was read, and are not any more: they
-        can only come in with the rest."""
+    def _mended(
+        self, read: Config, unreadable: Iterable[UnreadableFile]
+    ) -> Iterator[UnreadableFile]:
+        """The fenced files that were bad when the configuration was ``read``, and are not any more:
+        they can only come in with the rest."""
         names = {file.name for file in unreadable}
-        for file in self._taken_over.unreadable:
+        for file in read.unreadable:
             if file.name not in names:
                 problem = (
                     f"{file.name}: it can be used again, and comes into force with the rest of "
@@ -434,47 +446,43 @@ class Daemon:
                 )
                 yield UnreadableFile(file.name, file.owner, problem, file.error)
 
-    def _put_in_force(self, config: Config) -> None:
+    def _put_in_force(self, in_force: InForce) -> None:
         """With the lock."""
-        self._in_force, self._of_in_force = config, self._taken_over
+        self._in_force = in_force
+        self._show(in_force.config)
+        self._schedule(in_force.config)
+
+    def _show(self, config: Config) -> None:
         self._status.interval_ms = config.schedule.interval_ms
         self._status.pressure_interval_ms = config.schedule.under_pressure_ms
         self._status.unreadable = config.unreadable
         self._metrics.observe_config(config)
-        self._schedule(config)
 
     def _made(self, config: Config) -> Engine:
         engine = self._make_engine(config, self._stop, self._observe)
-        engine.in_force = lambda: self._in_force
+        engine.in_force = lambda: self._in_force.config
         return engine
 
     def _adopt(self) -> None:
         """Takes over what was reloaded. Clients and session are replaced if their settings differ,
         unless only a restart helps: new clients would not know that two clusters answered."""
-        with self._taking_over:
-            config, read = self._in_force, self._taken_over
+        in_force = self._in_force
         if not self._waits_for_a_cycle():
             return
-        if self._engine.fits(config):
-            self._engine.config = self._history.config = config
-            self._of_clients = read
-            return
-        try:
-            engine = self._made(config)
-        except ConfigError as error:
-            unreadable = self._unreadable_of(self._of_clients, ConfigFiles())
-            with self._taking_over:
-                is_last = self._in_force is config  # else a further reload has come meanwhile
-                if is_last:
-                    self._taken_over = self._of_clients
-            self._refuse(error, unreadable if is_last else None)
-            with self._taking_over:
-                if self._engine.fits(self._in_force):  # which holds what can't be read
-                    self._engine.config = self._history.config = self._in_force
-            return
-        self._engine.close()
-        self._engine = engine
-        self._history.config, self._of_clients = config, read
+        if not self._engine.fits(in_force.config):
+            try:
+                engine = self._made(in_force.config)
+            except ConfigError as error:
+                unreadable = unreadable_files(self._at_work.read, ConfigFiles(), refuse_properties)
+                self._refuse(error, unreadable, taken_back=in_force)
+                in_force = self._in_force
+                if not self._engine.fits(in_force.config):
+                    return
+            else:
+                self._engine.close()
+                self._engine = engine
+        self._at_work = in_force
+        self._engine.config = self._history.config = in_force.config
 
     def _shut_down(self) -> bool:
         asked_at = time.monotonic()

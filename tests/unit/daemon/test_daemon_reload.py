@@ -254,6 +254,21 @@ def test_clients_that_cannot_be_made_refuse_the_whole_file_and_the_old_ones_go_o
     ]
 
 
+def test_after_clients_that_cannot_be_made_the_file_of_the_last_cycle_is_in_force() -> None:
+    """That one, and none before it, although it came while other clients could not be made."""
+
+    def play(bench: Bench) -> None:
+        bench.refusal = ConfigError("there is no such file", path="kafka.ssl.ca.location")
+        bench.reload(OTHER_KAFKA)
+        bench.while_made = lambda: bench.reload(OTHER_TOPIC)
+        bench.tick()
+        bench.while_made = lambda: None
+        bench.reload(OTHER_KAFKA)
+        bench.tick()
+
+    assert live(play).engines[0].configs_used == [OTHER_TOPIC, OTHER_TOPIC]
+
+
 def test_what_only_a_start_reads_stays_as_it_was_everywhere_and_is_named(tmp_path: Path) -> None:
     """The history is in the state directory, too."""
 
