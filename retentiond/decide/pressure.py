@@ -128,7 +128,7 @@ def partitions_to_relieve(
         }
         for at, by_replica in may_free.items()
     }
-    normally_freed = bytes_by_log_dir(frees, frees)
+    normally_freed = bytes_by_log_dir(frees)
     chosen: dict[TopicPartition, None] = {}
     disks: defaultdict[LogDirKey, list[PressedLogDir]] = defaultdict(list)
     for log_dir in log_dirs:
@@ -176,7 +176,7 @@ def relief(
 
     def freed_by(some_rows: Sequence[PlanRow]) -> dict[LogDirKey, int]:
         frees = _freed(some_rows, snapshot, pressure)
-        return bytes_by_disk(pressure.log_dirs, bytes_by_log_dir(frees, frees))
+        return bytes_by_disk(pressure.log_dirs, bytes_by_log_dir(frees))
 
     planned = freed_by(rows)
     may_go = planned if undelayed is None else freed_by(undelayed)

@@ -171,13 +171,11 @@ def pressure(
     )
 
 
-def bytes_by_log_dir(
-    predictions: Predictions, partitions: Iterable[TopicPartition]
-) -> dict[LogDirKey, int]:
-    """The bytes that the predicted deletions of these partitions free in each log directory."""
+def bytes_by_log_dir(predictions: Predictions) -> dict[LogDirKey, int]:
+    """The bytes that the predicted deletions free in each log directory."""
     freed: defaultdict[LogDirKey, int] = defaultdict(int)
-    for at in partitions:
-        for replica, predicted_bytes in predictions.get(at, {}).items():
+    for by_replica in predictions.values():
+        for replica, predicted_bytes in by_replica.items():
             freed[replica.broker, replica.log_dir] += predicted_bytes
     return freed
 
