@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
@@ -90,31 +90,8 @@ class Recent:
         return tuple(records is None for records in self.deleted)
 
 
-@dataclass(slots=True)
-class _Sums:
-    entries: int = 0
-    deleted: int = 0
-    freed: Counter[int] = field(default_factory=Counter)
-    """Freed bytes, by how long Kafka itself would have kept them."""
-    sizes: Counter[str | None] = field(default_factory=Counter)
-    lags: Counter[str | None] = field(default_factory=Counter)
-
-    def add(self, figure: str, name: str | None, amount: int) -> None:
-        if figure == "entries":
-            self.entries += amount
-        elif figure == "deleted":
-            self.deleted += amount
-        elif figure == "freed":
-            if name is not None:
-                self.freed[int(name)] += amount
-        else:
-            (self.sizes if figure == "size" else self.lags)[name] += amount
-
-    def add_all(self, other: _Sums) -> None:
-        self.entries += other.entries
-        self.deleted += other.deleted
-        self.sizes.update(other.sizes)
-        self.lags.update(other.lags)
+Sums: TypeAlias = defaultdict[str, Counter[str | None]]
+"""The amounts by figure and name, of `_query`."""
 
 
 class Hourly:
@@ -129,7 +106,7 @@ class Hourly:
         self.version = 0  # changes whenever the figures change
         self._damage: str | None = None  # says which files were left out
         self._lock = threading.Lock()
-        self._hours: dict[int, _Sums] = {}
+        self._hours: dict[int, Sums] = {}
         self._last_read: dict[str, int] = {}  # the last entry that was read of a day
         self._reader: threading.Thread | None = None
         self._ended = threading.Event()
@@ -164,17 +141,17 @@ class Hourly:
     def recent(self, span: TimeRange, now_ms: int) -> Recent:
         times = span.times(now_ms)
         with self._lock:
-            steps = [_Sums() for _ in times]
+            steps = [Sums(Counter) for _ in times]
             for step, at_ms in zip(steps, times, strict=True):
                 for hour in range(at_ms // HOUR_MS, at_ms // HOUR_MS + span.step_h):
-                    if hour in self._hours:
-                        step.add_all(self._hours[hour])
+                    for figure, amounts in self._hours.get(hour, {}).items():
+                        step[figure].update(amounts)
             saved = self._saved_byte_ms(times[0], now_ms)
         return Recent(
             times,
-            _means([(step.entries, step.sizes) for step in steps]),
-            _means([(step.entries, step.lags) for step in steps]),
-            tuple(step.deleted if step.entries else None for step in steps),
+            _means(steps, "size"),
+            _means(steps, "lag"),
+            tuple(step["deleted"][""] if step["entries"] else None for step in steps),
             saved,
         )
 
@@ -183,9 +160,12 @@ class Hourly:
         saved, is_known = 0, False
         for hour, sums in self._hours.items():
             at_ms = min(hour * HOUR_MS + HOUR_MS // 2, until_ms)
-            for kept_ms, freed_bytes in sums.freed.items():
+            for kept_ms, freed_bytes in sums["freed"].items():
+                if kept_ms is None:
+                    continue
                 is_known = True
-                end_ms = until_ms if kept_ms == FOREVER else min(at_ms + kept_ms, until_ms)
+                forever = int(kept_ms) == FOREVER
+                end_ms = until_ms if forever else min(at_ms + int(kept_ms), until_ms)
                 saved += freed_bytes * max(0, end_ms - max(at_ms, since_ms))
         return saved if is_known else None
 
@@ -234,7 +214,7 @@ class Hourly:
         rows = zip(*(column.to_pylist() for column in columns), strict=True)
         with self._lock:
             for at_ms, figure, name, amount in rows:
-                self._hours.setdefault(at_ms // HOUR_MS, _Sums()).add(figure, name, amount)
+                self._hours.setdefault(at_ms // HOUR_MS, Sums(Counter))[figure][name] += amount
             for hour in sorted(self._hours)[: -MOST_DAYS * 24]:
                 del self._hours[hour]
             self.version += 1
@@ -242,7 +222,8 @@ class Hourly:
 
 def _query(where: str) -> str:
     """The query for the sums of some rows. Grain: hour, figure, name. Columns: the grain, and
-    amount: bigint."""
+    amount: bigint. Names are topics (size), groups (lag) and for how many milliseconds Kafka itself
+    would have kept freed bytes (freed), null for all beyond `MOST_NAMES`; otherwise empty."""
     hour, start = "date_trunc('hour', at) AS hour", "log_start_offset"
     lag = f"high_watermark - greatest({start}, coalesce(min_committed_offset, {start}))"
     parts = (
@@ -277,12 +258,12 @@ def _query(where: str) -> str:
     )
 
 
-def _means(
-    steps: Sequence[tuple[int, Mapping[str | None, int]]],
-) -> dict[str | None, list[float | None]]:
+def _means(steps: Sequence[Sums], figure: str) -> dict[str | None, list[float | None]]:
     """Means over the entries of each step. A name that an entry lacks counts as 0."""
-    names = dict.fromkeys(name for _, sums in steps for name in sums)
+    names = dict.fromkeys(name for step in steps for name in step[figure])
     return {
-        name: [sums.get(name, 0) / entries if entries else None for entries, sums in steps]
+        name: [
+            step[figure][name] / step["entries"][""] if step["entries"] else None for step in steps
+        ]
         for name in names
     }
