@@ -266,10 +266,8 @@ class HistoryKeeper:
         return None if is_followed else waiting.at_ms - last.at_ms
 
     def _failed(self, error: HistoryUnavailable) -> None:
-        self.status = replace(self.status, failures=self.status.failures + 1, problem=str(error))
-        if error.kind != self._reported_kind:
-            self._tell(error)
-        self._reported_kind = error.kind
+        self.status = replace(self.status, failures=self.status.failures + 1)
+        self._report(error)
 
     def _succeeded(self) -> None:
         """Notes that an entry was written. Files of older entries may be damaged, or wait for
@@ -279,10 +277,13 @@ class HistoryKeeper:
             if self._damage
             else self._upkeep.problem
         )
-        self.status = replace(self.status, problem=str(lasting) if lasting else None)
-        kind = lasting.kind if lasting else None
+        self._report(lasting)
+
+    def _report(self, problem: HistoryUnavailable | None) -> None:
+        self.status = replace(self.status, problem=str(problem) if problem else None)
+        kind = problem.kind if problem else None
         if kind != self._reported_kind:
-            self._tell(lasting)
+            self._tell(problem)
         self._reported_kind = kind
 
 

@@ -235,13 +235,16 @@ class HistoryTable:
 
     def check_sizes(self) -> None:
         """Looks for files of a folder that are missing or have another size."""
-        if is_remote(self.place):
-            return
         with errors_explained(self.place):
             for file in self.files():
-                why = damage_by_size(Path(self.place, file.path), file.size_bytes)
-                if why is not None:
+                if why := self._damage_by_size(file):
                     self.damaged[file.path] = why
+
+    def _damage_by_size(self, file: HistoryFile) -> str | None:
+        """Why a file of a folder is damaged, by its size. An object store is not asked for it."""
+        if is_remote(self.place):
+            return None
+        return damage_by_size(Path(self.place, file.path), file.size_bytes)
 
     def find_damage(self) -> bool:
         """Looks for damaged files, by sizes and footers, and if these are sound, by reading all
@@ -265,18 +268,15 @@ class HistoryTable:
             if file.cluster_id is not None and file.first_entry is not None:
                 spans.append(((file.last_entry or 0) - file.first_entry, file))
         for _, file in sorted(spans):
-            why = self._damage_of(file, columns)
-            if why is not None:
+            if why := self._damage_of(file, columns):
                 self.damaged[file.path] = why
         return len(self.damaged) > known
 
     def _damage_of(self, file: HistoryFile, columns: str) -> str | None:
         """Why the file is damaged, or None. It is read as queries read it, because another library
         may be more lenient."""
-        if not is_remote(self.place):
-            why = damage_by_size(Path(self.place, file.path), file.size_bytes)
-            if why is not None:
-                return why
+        if why := self._damage_by_size(file):
+            return why
         sql = (
             f"SELECT {columns} FROM history WHERE day = {quoted(file.day)}"
             f" AND cluster_id = {quoted(file.cluster_id or '')}"
