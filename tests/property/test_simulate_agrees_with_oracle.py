@@ -550,4 +550,4 @@ def at_least(question: TopicQuestion, found: Sequence[Recommendation]) -> TopicQ
     if ms is None or question.policy is None:
         return question
     policy = replace(question.policy, consumed_retention_ms=ms)
-    return replace(question, retention_ms=ms, policy=policy)
+    return replace(question, policy=policy)

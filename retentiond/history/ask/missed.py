@@ -17,6 +17,7 @@ from retentiond.fields import NUMBER, OFFSET, RECORDS, TEXT, TIME, described, sa
 from retentiond.history.ask.question import TopicQuestion
 from retentiond.history.ask.readers import in_force, kinds_by_name
 from retentiond.history.ask.replay import PARTITION_MASK, Replay
+from retentiond.history.ask.rows import table_of
 from retentiond.history.schema import RowKind
 from retentiond.model import GroupKind
 
@@ -201,9 +202,7 @@ def _without_uncounted(
     ]
     if not uncounted:
         return commits
-    pairs = pa.table(
-        dict(zip(("topic", "group"), map(list, zip(*uncounted, strict=True)), strict=True))
-    )
+    pairs = table_of(uncounted, pa.schema({"topic": pa.string(), "group": pa.string()}))
     return commits.join(
         F.broadcast(replay.session.createDataFrame(pairs)), ["topic", "group"], "left_anti"
     )

@@ -94,6 +94,17 @@ class Timeline:
     def period(self) -> tuple[Moment, ...]:
         return tuple(moment for moment in self.moments if moment.weight_ms is not None)
 
+    @cached_property
+    def next_whole(self) -> Sequence[int]:
+        """For each moment, the number of the next whole entry's moment; one past the last if there
+        is none."""
+        following, reversed_numbers = len(self.moments), []
+        for moment in reversed(self.moments):
+            reversed_numbers.append(following)
+            if moment.entry.is_whole:
+                following = moment.number
+        return reversed_numbers[::-1]
+
     @property
     def observed_ms(self) -> int:
         period = self.period

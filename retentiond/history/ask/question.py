@@ -36,16 +36,18 @@ class TopicQuestion:
 
     - ``policy``: the policy that is tried; ``in_force``: the policy of the record. None if there is
       none.
-    - ``retention_ms``: the tried policy's; None if it doesn't enable the topic, or contradicts
-      itself.
     - ``is_known``: whether the record tells what the tried policy would have done.
     """
 
     topic: str
-    retention_ms: int | None
     policy: TopicPolicy | None
     in_force: TopicPolicy | None
     conflict: bool
+
+    @property
+    def retention_ms(self) -> int | None:
+        """The tried policy's; None if it doesn't enable the topic, or contradicts itself."""
+        return self.policy.consumed_retention_ms if self.policy else None
 
     @property
     def is_known(self) -> bool:
@@ -134,12 +136,10 @@ def questions(
     by_name = []
     for topic in sorted(topics):
         tried, then = policy_for(topic), in_force(topic)
-        policy = tried if isinstance(tried, TopicPolicy) else None
         by_name.append(
             TopicQuestion(
                 topic,
-                policy.consumed_retention_ms if policy else None,
-                policy,
+                tried if isinstance(tried, TopicPolicy) else None,
                 then if isinstance(then, TopicPolicy) else None,
                 isinstance(tried, NoPolicy),
             )

@@ -11,7 +11,7 @@ Invariant: if the record doesn't tell which groups read a topic, an unreadable g
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby, pairwise
@@ -25,7 +25,7 @@ from retentiond.decide.groups import KINDS, groups_by_topic
 from retentiond.decide.rule import commits_by_partition
 from retentiond.history.ask.past import Past
 from retentiond.history.ask.question import TopicQuestion
-from retentiond.history.ask.rows import recorded_rows, table_of
+from retentiond.history.ask.rows import moments_of, recorded_rows, table_of
 from retentiond.history.entries import day_of
 from retentiond.history.schema import CommitState, RowKind
 from retentiond.history.table import quoted
@@ -46,13 +46,6 @@ class Trace(NamedTuple):
     foreign: bool = False  # an external reader that the topic's tried policy does not name
 
 
-class MomentRange(NamedTuple):
-    """The numbers of the first and the last of consecutive moments."""
-
-    first: int
-    last: int
-
-
 @dataclass(frozen=True)
 class RecordedReaders:
     """The readers of some topics. ``questions``: by the topic's number."""
@@ -70,13 +63,13 @@ class RecordedReaders:
             for group in question.policy.required_groups
         ]
         unknown = [
-            Trace(number, "", *span, failed=True)
-            for span in self._unknown
+            Trace(number, "", first, last, failed=True)
+            for first, last in self._unknown
             for number in self.questions
         ]
         unreadable = [
-            Trace(number, group, *span, failed=True)
-            for group, span in self._unreadable
+            Trace(number, group, first, last, failed=True)
+            for group, first, last in self._unreadable
             for number in self.questions
             if self._counts(number, group)
         ]
@@ -110,21 +103,16 @@ class RecordedReaders:
     @property
     def _seen(self) -> Iterator[Trace]:
         numbers = {question.topic: number for number, question in self.questions.items()}
+        ends = self.past.timeline.next_whole
         for row in self._first_traces:
             number, group = numbers[row["topic"]], row["group"]
             if row["first_entry"] is None or not self._counts(number, group):
                 continue
             first = self._numbers[row["first_entry"]]
-            last = (
-                len(self._ends) if self.questions[number].waits_longer else self._ends[first]
-            ) - 1
+            last = (len(ends) if self.questions[number].waits_longer else ends[first]) - 1
             unknown = self._may_restore(number, group)
             foreign = self._is_foreign(number, group)
             yield Trace(number, group, first, last, committed=True, failed=unknown, foreign=foreign)
-
-    @cached_property
-    def _ends(self) -> Sequence[int]:
-        return next_whole(self.past)
 
     def _may_restore(self, number: int, group: str) -> bool:
         """Whether the group may restore its state from the topic without a trace in the record: a
@@ -164,8 +152,9 @@ class RecordedReaders:
         return kinds_by_name(self.past)
 
     @property
-    def _unreadable(self) -> list[tuple[str, MomentRange]]:
-        """Groups that were unreadable as a whole, and when."""
+    def _unreadable(self) -> Iterator[tuple[str, int, int]]:
+        """Groups that were unreadable as a whole, with the numbers of the first and the last moment
+        of that time."""
         of_groups = f"kind = {quoted(RowKind.GROUP.value)} AND {{within}}"
         is_unreadable = "state = 'unreadable' AND complete IS NOT TRUE"
         rows = self.past.query(
@@ -174,23 +163,22 @@ class RecordedReaders:
             f'(SELECT "group" FROM history WHERE {of_groups} AND {is_unreadable}) '
             'ORDER BY "group", entry'
         ).to_pylist()
-        unreadable = []
+        ends = self.past.timeline.next_whole
         for group, group_rows in groupby(rows, key=lambda row: str(row["group"])):
             changes = [(self._numbers[row["entry"]], row["is_unreadable"]) for row in group_rows]
-            for (first, is_bad), (after, _) in pairwise([*changes, (len(self._ends), False)]):
+            for (first, is_bad), (after, _) in pairwise([*changes, (len(ends), False)]):
                 if is_bad:
-                    span = MomentRange(first, min(after, self._ends[first]) - 1)
-                    unreadable.append((group, span))
-        return unreadable
+                    yield group, first, min(after, ends[first]) - 1
 
     @cached_property
     def _numbers(self) -> dict[int, int]:
         return {moment.entry.entry: moment.number for moment in self.past.timeline.moments}
 
     @property
-    def _unknown(self) -> Iterator[MomentRange]:
+    def _unknown(self) -> Iterator[tuple[int, int]]:
         """Moments at which some commits and readers are not known: those before the first whole
-        entry, and those from a missing entry to the next whole one."""
+        entry, and those from a missing entry to the next whole one. Consecutive ones as the numbers
+        of the first and the last."""
         is_known, before, unknown = False, 0, []
         for moment in self.past.timeline.moments:
             entry = moment.entry
@@ -201,7 +189,7 @@ class RecordedReaders:
         # The difference of number and position is the same for consecutive numbers.
         for _, run in groupby(enumerate(unknown), key=lambda pair: pair[1] - pair[0]):
             numbers = [number for _, number in run]
-            yield MomentRange(numbers[0], numbers[-1])
+            yield numbers[0], numbers[-1]
 
 
 def kinds_by_name(past: Past) -> Mapping[str, set[str]]:
@@ -322,7 +310,7 @@ def in_force(commits: DataFrame, past: Past) -> DataFrame:
     """
     of_partition = Window.partitionBy("topic", "partition", "group").orderBy("first")
     return (
-        commits.join(F.broadcast(_ends(commits.sparkSession, past)), "entry", "inner")
+        commits.join(F.broadcast(moments_of(past, commits.sparkSession)), "entry", "inner")
         .repartition("topic")
         .selectExpr(
             "topic",
@@ -344,30 +332,3 @@ def in_force(commits: DataFrame, past: Past) -> DataFrame:
             "least(next, next_whole) - 1 AS last",
         )
     )
-
-
-def _ends(session: SparkSession, past: Past) -> DataFrame:
-    """When the commits of an entry end at the latest. Grain: entry. Columns: entry: long; moment:
-    int, its number; next_whole: int, from `next_whole`."""
-    moments = past.timeline.moments
-    return session.createDataFrame(
-        pa.table(
-            {
-                "entry": pa.array([moment.entry.entry for moment in moments], pa.int64()),
-                "moment": pa.array([moment.number for moment in moments], pa.int32()),
-                "next_whole": pa.array(next_whole(past), pa.int32()),
-            }
-        )
-    )
-
-
-def next_whole(past: Past) -> Sequence[int]:
-    """For each moment, the number of the next whole entry's moment; one past the last if there is
-    none."""
-    moments = past.timeline.moments
-    following, reversed_numbers = len(moments), []
-    for moment in reversed(moments):
-        reversed_numbers.append(following)
-        if moment.entry.is_whole:
-            following = moment.number
-    return reversed_numbers[::-1]

@@ -216,7 +216,7 @@ def _with(question: TopicQuestion, retention_ms: int | None) -> TopicQuestion:
     if question.policy is None or retention_ms is None:
         return question
     policy: TopicPolicy = replace(question.policy, consumed_retention_ms=retention_ms)
-    return replace(question, retention_ms=retention_ms, policy=policy)
+    return replace(question, policy=policy)
 
 
 def _forced_retentions(past: Past) -> dict[str, int]:

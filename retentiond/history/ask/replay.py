@@ -26,7 +26,7 @@ from retentiond.history.ask.judge import judged_by_commits, judged_by_record
 from retentiond.history.ask.past import EntrySelection, Past
 from retentiond.history.ask.question import POLICY_COLUMNS, TopicQuestion
 from retentiond.history.ask.readers import RecordedReaders, counted
-from retentiond.history.ask.rows import recorded_rows, table_of
+from retentiond.history.ask.rows import moments_of, recorded_rows, table_of
 from retentiond.history.schema import RowKind
 from retentiond.model import Outcome, TopicPartition
 
@@ -169,7 +169,7 @@ class Replay:
         with_policies = self.logs.join(_policies(asked, retentions), "topic", join_type="inner")
         logs = F.broadcast(self.session.createDataFrame(with_policies))
         within = rows.withColumn("topic_id", F.expr("coalesce(topic_id, '')")).join(
-            F.broadcast(self.moments()), "entry", "inner"
+            F.broadcast(moments_of(self.past, self.session)), "entry", "inner"
         )
         return within.join(logs, ["topic", "topic_id"], "inner").selectExpr(
             "base + partition AS log",
@@ -200,33 +200,16 @@ class Replay:
             & F.col("topic").isin([question.topic for question in asked])
         )
         logs = F.broadcast(self.session.createDataFrame(self.logs))
-        moments = F.broadcast(self.moments().where("weight IS NOT NULL"))
+        of_period = moments_of(self.past, self.session).where("weight IS NOT NULL")
         return (
             rows.join(logs, "topic", "inner")
             .where("entry >= first_entry AND entry < next_entry")
-            .join(moments, "entry", "inner")
+            .join(F.broadcast(of_period), "entry", "inner")
             .selectExpr(
                 "base + partition AS log",
                 "order",
                 f"IF(outcome = '{Outcome.DELETED.value}', cutoff, NULL) AS deleted",
                 f"IF(outcome = '{Outcome.UNKNOWN.value}', cutoff, NULL) AS unclear",
-            )
-        )
-
-    def moments(self) -> DataFrame:
-        """Grain: entry. Columns: entry, order: long; moment: int, its number; weight?: long, null
-        outside the period; complete: boolean."""
-        timeline = self.past.timeline
-        moments = timeline.moments
-        return self.session.createDataFrame(
-            pa.table(
-                {
-                    "entry": pa.array([moment.entry.entry for moment in moments], pa.int64()),
-                    "order": pa.array(map(timeline.order, moments), pa.int64()),
-                    "moment": pa.array([moment.number for moment in moments], pa.int32()),
-                    "weight": pa.array([moment.weight_ms for moment in moments], pa.int64()),
-                    "complete": pa.array([moment.entry.complete for moment in moments], pa.bool_()),
-                }
             )
         )
 

@@ -45,7 +45,7 @@ Rows: TypeAlias = Sequence[Row]
 
 def without_retentiond(question: TopicQuestion) -> TopicQuestion:
     """The question with a policy that deletes nothing."""
-    return replace(question, retention_ms=None, policy=None)
+    return replace(question, policy=None)
 
 
 def report(replay: Replay) -> Report:

@@ -132,29 +132,21 @@ class Report:
 
 
 def full_ms(points: Sequence[tuple[int, float]], at_ms: int) -> int | None:
-    """When a disk is full if it goes on like that. ``points``: at which times of the last day how
-    many bytes were usable; ``at_ms``: when the last one was seen. One that has been full within the
-    points is since then."""
-    elapsed, usable = points[-1]
-    if usable <= 0:
-        return at_ms - elapsed + next(at for at, free in points if free <= 0)
-    left_ms = ms_until_full(points)
-    return None if left_ms is None else min(at_ms + int(left_ms), LAST_MS)
-
-
-def ms_until_full(points: Sequence[tuple[int, float]]) -> float | None:
-    """In how many milliseconds a disk is full if the trend goes on; None if it doesn't fill up, or
-    was seen for less than an hour. ``points``: times and usable bytes.
+    """When a disk is full if it goes on like that; None if it doesn't fill up, or was seen for less
+    than an hour. ``points``: at which times of the last day how many bytes were usable; ``at_ms``:
+    when the last one was seen. One that has been full within the points is since then.
 
     Retention frees many segments at once, so free space is a sawtooth, and a single tooth says
     nothing. The trend is the median of all slopes between a reading of the first half of the time
     and one of the second half (Theil and Sen's estimator, by halves).
     """
     (first_ms, _), (last_ms, usable_bytes) = points[0], points[-1]
+    if usable_bytes <= 0:
+        return at_ms - last_ms + next(at for at, free in points if free <= 0)
     if last_ms - first_ms < HOUR_MS:
         return None
     taken_per_ms = -trend(points)
-    return usable_bytes / taken_per_ms if taken_per_ms > 0 else None
+    return min(at_ms + int(usable_bytes / taken_per_ms), LAST_MS) if taken_per_ms > 0 else None
 
 
 def trend(points: Sequence[tuple[int, float]]) -> float:

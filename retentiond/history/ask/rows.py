@@ -151,6 +151,25 @@ def recorded_rows(
     )
 
 
+def moments_of(past: Past, session: SparkSession) -> DataFrame:
+    """Grain: entry. Columns: entry, order: long; moment: int, its number; next_whole: int, see
+    `Timeline.next_whole`; weight?: long, null outside the period; complete: boolean."""
+    timeline = past.timeline
+    moments = timeline.moments
+    return session.createDataFrame(
+        pa.table(
+            {
+                "entry": pa.array([moment.entry.entry for moment in moments], pa.int64()),
+                "order": pa.array(map(timeline.order, moments), pa.int64()),
+                "moment": pa.array([moment.number for moment in moments], pa.int32()),
+                "next_whole": pa.array(timeline.next_whole, pa.int32()),
+                "weight": pa.array([moment.weight_ms for moment in moments], pa.int64()),
+                "complete": pa.array([moment.entry.complete for moment in moments], pa.bool_()),
+            }
+        )
+    )
+
+
 def table_of(rows: Iterable[Sequence[Any]], schema: pa.Schema) -> pa.Table:
     """A table of rows whose values are in the order of the schema."""
     columns = list(zip(*rows, strict=True)) or [()] * len(schema)

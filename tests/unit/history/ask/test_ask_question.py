@@ -19,7 +19,7 @@ READER = ExternalReader(name="etl", offsets="/etl.json")
 
 
 def asked(tried: TopicPolicy | None, in_force: TopicPolicy | None = IN_FORCE) -> TopicQuestion:
-    return TopicQuestion("orders", 1000, tried, in_force, conflict=False)
+    return TopicQuestion("orders", tried, in_force, conflict=False)
 
 
 def with_readers(*readers: ExternalReader) -> dict[str, Any]:
