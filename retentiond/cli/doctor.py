@@ -14,7 +14,6 @@ from retentiond.cli.output.printing import Printer, print_json, progress
 from retentiond.clock import now_ms
 from retentiond.fields import document_of
 from retentiond.formatting import printable, say_verb
-from retentiond.kafka.settings.properties import translate
 
 if TYPE_CHECKING:
     from retentiond.tools.doctor.examine import Examination
@@ -46,7 +45,7 @@ def doctor(
 
     loaded = load(set_up(config, debug))
     with progress("examining"):
-        examination = examine(loaded, translate(loaded.kafka), now_ms)
+        examination = examine(loaded, now_ms)
         tried = tuple(spark_tried(loaded.spark, loaded.state_dir, spark))
         examination = replace(examination, findings=(*examination.findings, *tried))
     if output is Output.JSON:

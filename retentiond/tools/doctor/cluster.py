@@ -233,16 +233,16 @@ def check_offsets_retention(
 ) -> Iterator[Finding]:
     """The commits of an idle group don't expire before records are old enough to go. If they do,
     the group vanishes and holds the records."""
-    failed = {broker: value for broker, value in settings.items() if isinstance(value, Failure)}
-    for broker, failure in failed.items():
+    kept_ms = []
+    for broker, value in settings.items():
+        if not isinstance(value, Failure):
+            kept_ms.append(int(value) * MINUTE_MS)
+            continue
         yield unchecked(
             f"{OFFSETS_RETENTION} of broker {broker}",
-            failure,
+            value,
             "compare it with the consumed retentions by hand, or grant DESCRIBE_CONFIGS on CLUSTER",
         )
-    kept_ms = [
-        int(value) * MINUTE_MS for value in settings.values() if not isinstance(value, Failure)
-    ]
     if not kept_ms:
         return
     shortest_ms = min(kept_ms)

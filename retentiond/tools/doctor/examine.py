@@ -23,7 +23,7 @@ from retentiond.gather.groups import GroupListing, read_groups
 from retentiond.gather.topics import EnabledTopic, enabled_topics
 from retentiond.kafka.cluster import KafkaCluster
 from retentiond.kafka.interface import Kafka
-from retentiond.kafka.settings.properties import ClientSettings
+from retentiond.kafka.settings.properties import ClientSettings, translate
 from retentiond.memory.recall import recalled
 from retentiond.memory.remembered import Remembered
 from retentiond.model import Failure
@@ -67,8 +67,9 @@ class Examination:
         return sum(finding.level is level for finding in self.findings)
 
 
-def examine(config: Config, settings: ClientSettings, now: Callable[[], int]) -> Examination:
+def examine(config: Config, now: Callable[[], int]) -> Examination:
     """Runs all checks. ``now``: this host's clock, in epoch milliseconds."""
+    settings = translate(config.kafka)
     cluster_id: str | None = None
     findings: list[Finding] = []
     try:

@@ -14,6 +14,7 @@ import os
 import re
 import stat
 import uuid
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 
@@ -78,24 +79,21 @@ class UnknownFolder:
     why: str = said(SENTENCE, "why it is left alone")
 
 
-def list_folders(log_dir: Path) -> tuple[list[PartitionFolder], list[UnknownFolder]]:
+def list_folders(log_dir: Path) -> Iterator[PartitionFolder | UnknownFolder]:
     """The directory's folders by name. Raises `UsageError` if it can't be read."""
-    folders: list[PartitionFolder] = []
-    unknown: list[UnknownFolder] = []
     try:
         device = log_dir.stat().st_dev
         with os.scandir(log_dir) as entries:
             for entry in sorted(entries, key=lambda entry: entry.name):
                 match _understood(log_dir, entry, device):
                     case PartitionFolder() as folder:
-                        folders.append(folder)
+                        yield folder
                     case str() as why:
-                        unknown.append(UnknownFolder(log_dir, entry.name, why))
+                        yield UnknownFolder(log_dir, entry.name, why)
     except OSError as error:
         raise UsageError(
             f"{log_dir} can't be read ({error.strerror}); run as Kafka's user"
         ) from error
-    return folders, unknown
 
 
 def _understood(

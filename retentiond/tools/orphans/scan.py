@@ -68,9 +68,9 @@ def scan(
 ) -> tuple[Scan, OrphanMemory]:
     """Looks at the directories and the cluster. Returns the result, and what to remember of it.
     Raises `UsageError`, `KafkaUnavailable`."""
-    listings = [list_folders(log_dir) for log_dir in disks.log_dirs]
-    folders = [folder for known, _ in listings for folder in known]
-    unclear = [folder for _, unknown in listings for folder in unknown]
+    listed = [folder for log_dir in disks.log_dirs for folder in list_folders(log_dir)]
+    folders = [folder for folder in listed if isinstance(folder, PartitionFolder)]
+    unclear = [folder for folder in listed if isinstance(folder, UnknownFolder)]
     view = cluster.replicas({folder.parsed_name.topic for folder in folders})
     refuse_another(view, disks)
     is_alive = disks.broker in view.answers

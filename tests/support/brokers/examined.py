@@ -8,7 +8,6 @@ from typing import Any
 
 from retentiond.clock import now_ms
 from retentiond.config import Config
-from retentiond.kafka.settings.properties import translate
 from retentiond.tools.doctor.examine import Examination, examine
 from retentiond.tools.doctor.finding import Finding, Level
 from tests.support.brokers.command import consumed, settings
@@ -26,7 +25,7 @@ def examined(
     )
     document["kafka"] |= section or {}
     config = Config.model_validate(document)
-    return examine(config, translate(config.kafka), now_ms)
+    return examine(config, now_ms)
 
 
 def bad(found: Examination, subjects: Collection[str] | None = None) -> list[tuple[Level, str]]:

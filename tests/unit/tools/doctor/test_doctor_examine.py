@@ -172,6 +172,6 @@ def test_a_cluster_that_an_error_keeps_from_being_examined_is_a_problem(
 
     monkeypatch.setattr("retentiond.tools.doctor.cluster.try_servers", broken)
     monkeypatch.setattr("retentiond.tools.doctor.examine.examine_host", lambda *_: ())
-    examination = examine(MINE, translate(MINE.kafka), lambda: 0)
+    examination = examine(MINE, lambda: 0)
     assert examination.problems == 1
     assert "UnicodeError: label empty or too long" in examination.findings[0].sentence
