@@ -146,7 +146,7 @@ def delete_records(  # noqa: PLR0917 - typer hands each option over by its name
 
 def _refuse_unasked(wanted: Targets) -> None:
     """Raises `UsageError` where nobody can be asked, and somebody has to be."""
-    if wanted.explicit is None:
+    if wanted.is_worked_out:
         raise UsageError(
             "bounds that are worked out need --yes where there is no terminal to ask on; "
             "--dry-run shows what they come to"

@@ -7,7 +7,7 @@ record is younger" (Kafka's -1) means that end, and never records that were writ
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -123,21 +123,14 @@ def _bounded(
 class Targets:
     """What the command line asks to delete.
 
-    ``explicit``: the entries of a file; None if all partitions of ``topics`` are asked for.
-    ``before_ms``: only records older than this, in epoch milliseconds; None with a file.
+    ``items``: reads an item for each partition, and raises `RetentiondError` if it can't.
+    ``is_worked_out``: whether the targets follow from bounds; else a file names them.
     ``warnings``: sentences about the file, or about the time.
     """
 
-    explicit: tuple[Item, ...] | None = None
-    topics: tuple[str, ...] = ()
-    before_ms: int | None = None
-    warnings: tuple[str, ...] = ()
-
-    def items(self, kafka: Kafka) -> list[Item]:
-        """An item for each partition. Raises `RetentiondError` if no item can be made."""
-        if self.before_ms is None:
-            return find(kafka, self.explicit or ())
-        return work_out(kafka, every_partition(kafka, self.topics), self.before_ms)
+    items: Callable[[Kafka], list[Item]]
+    is_worked_out: bool
+    warnings: tuple[str, ...]
 
 
 def read_targets(
@@ -154,7 +147,10 @@ def read_targets(
         if topics or by_time:
             raise UsageError("--offset-json-file names every offset: leave the other bounds out")
         items, unknown = read_offsets_file(file)
-        return Targets(items, warnings=tuple(f"{file}: {warning}" for warning in unknown))
+        warnings = [f"{file}: {warning}" for warning in unknown]
+        return Targets(
+            lambda kafka: find(kafka, items), is_worked_out=False, warnings=tuple(warnings)
+        )
     if len(by_time) > 1:
         raise UsageError("choose --older-than or --to-datetime")
     if by_time and not topics:
@@ -167,31 +163,33 @@ def read_targets(
             "nothing says what to delete: --offset-json-file, or --topic with --older-than or "
             "--to-datetime"
         )
-    warnings: tuple[str, ...] = ()
+    warnings = []
     if before_ms > now_ms():
-        warnings = (f"--to-datetime {to_datetime} is in the future: every record is older",)
-    return Targets(None, tuple(topics), before_ms, warnings)
+        warnings = [f"--to-datetime {to_datetime} is in the future: every record is older"]
+    return Targets(
+        lambda kafka: work_out(kafka, every_partition(kafka, topics), before_ms),
+        is_worked_out=True,
+        warnings=tuple(warnings),
+    )
 
 
 def _before_ms(older_than: str | None, to_datetime: str | None) -> int | None:
+    """In epoch milliseconds; a time without a zone is UTC. Raises `UsageError`, also for a negative
+    time, which has a special meaning in Kafka."""
     if older_than is not None:
         age_ms = parse_duration(older_than)
         now = now_ms()
         if age_ms is None or age_ms > now:
             raise UsageError(f"--older-than {older_than!a}: expected a time as in 7d, 12h or 90m")
         return now - age_ms
-    return None if to_datetime is None else _epoch_ms(to_datetime)
-
-
-def _epoch_ms(text: str) -> int:
-    """The time in epoch milliseconds; without a zone it is UTC. Raises `UsageError`, also for a
-    negative time, which has a special meaning in Kafka."""
+    if to_datetime is None:
+        return None
     try:
-        at_ms = parse_time(text)
+        at_ms = parse_time(to_datetime)
     except (ValueError, OverflowError) as error:
         raise UsageError(
-            f"--to-datetime {text!a}: expected a time as in 2026-02-01T12:00:00+01:00"
+            f"--to-datetime {to_datetime!a}: expected a time as in 2026-02-01T12:00:00+01:00"
         ) from error
     if at_ms < 0:
-        raise UsageError(f"--to-datetime {text!a}: expected a time from 1970 on")
+        raise UsageError(f"--to-datetime {to_datetime!a}: expected a time from 1970 on")
     return at_ms
