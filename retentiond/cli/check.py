@@ -154,19 +154,15 @@ def _without_errors(path: Path, *, secrets: bool) -> Config:
     """Raises `ConfigError`, after all others have been told."""
     try:
         loaded = load(path, secrets=secrets)
+        errors = [file.error for file in loaded.unreadable]
     except ConfigError as error:
-        raise _last_of([error, *error.others]) from error
-    if loaded.unreadable:
-        raise _last_of([file.error for file in loaded.unreadable])
-    return loaded
-
-
-def _last_of(errors: Sequence[ConfigError]) -> ConfigError:
-    """The last one, to be raised. It tells of all others."""
+        errors = [error, *error.others]
+    if not errors:
+        return loaded
     *others, last = errors
-    for error in others:
-        say_aside(str(error))
-    return last
+    for other in others:
+        say_aside(str(other))
+    raise last
 
 
 def _warnings(config: Config) -> tuple[str, ...]:
