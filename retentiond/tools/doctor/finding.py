@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import TypeVar
 
 from retentiond.act.evidence import Evidence
@@ -47,20 +48,9 @@ class Finding:
     names: tuple[str, ...] = said(TEXTS, "the topics, groups or brokers it is about", default=())
 
 
-def ok(subject: str, sentence: str) -> Finding:
-    return Finding(Level.OK, subject, sentence)
-
-
-def warning(
-    subject: str, sentence: str, remedy: str | None = None, names: tuple[str, ...] = ()
-) -> Finding:
-    return Finding(Level.WARNING, subject, sentence, remedy, names)
-
-
-def problem(
-    subject: str, sentence: str, remedy: str | None = None, names: tuple[str, ...] = ()
-) -> Finding:
-    return Finding(Level.PROBLEM, subject, sentence, remedy, names)
+ok = partial(Finding, Level.OK)
+warning = partial(Finding, Level.WARNING)
+problem = partial(Finding, Level.PROBLEM)
 
 
 def about(

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from retentiond.act.rule import check_settings
 from retentiond.config import Config, NoPolicy, TopicPolicy
@@ -199,24 +198,12 @@ def _matches_nothing(source: str, sentence: str, protects: bool) -> Finding:
     )
 
 
-class Right(NamedTuple):
-    operation: str
-    acl: str  # as kafka-acls calls it
-    without: str
-
-
-TOPIC_RIGHTS = (
-    Right("DESCRIBE", "Describe", "offsets can't be read there, and everything is held"),
-    Right(
-        "DESCRIBE_CONFIGS",
-        "DescribeConfigs",
-        "retention can't be read there, and everything is held",
-    ),
-    Right("DELETE", "Delete", "nothing can be deleted there"),
-)
-
-
-DELETE = TOPIC_RIGHTS[-1]
+TOPIC_RIGHTS = {
+    "DESCRIBE": "offsets can't be read there, and everything is held",
+    "DESCRIBE_CONFIGS": "retention can't be read there, and everything is held",
+    "DELETE": "nothing can be deleted there",
+}
+"""What follows where a right is not granted."""
 
 
 def _is_on_trial(topic: str, config: Config) -> bool:
@@ -230,39 +217,44 @@ def check_topic_rights(
     """DESCRIBE, DESCRIBE_CONFIGS and DELETE are granted on every enabled topic. Where nothing is
     deleted yet, DELETE is not needed yet. `check_entries` reports topics that don't exist.
     ``options``: `tool_options`."""
-    lacking: defaultdict[Right, list[str]] = defaultdict(list)
+    lacking: defaultdict[str, list[str]] = defaultdict(list)
     failed: dict[str, Failure] = {}
     complete = 0
     for topic, operations in found.items():
         if isinstance(operations, Failure):
             if operations.code == TOPIC_REFUSED:
-                lacking[TOPIC_RIGHTS[0]].append(topic)
+                lacking["DESCRIBE"].append(topic)
             elif operations.code != NO_SUCH_TOPIC:
                 failed[topic] = operations
             continue
-        missing = [right for right in TOPIC_RIGHTS if right.operation not in operations]
+        missing = [right for right in TOPIC_RIGHTS if right not in operations]
         for right in missing:
             lacking[right].append(topic)
         complete += not missing
     for right, topics in lacking.items():
-        trials = [name for name in topics if right is DELETE and _is_on_trial(name, config)]
+        trials = [name for name in topics if right == "DELETE" and _is_on_trial(name, config)]
         needed = [name for name in topics if name not in trials]
         for level, names, without in (
-            (Level.PROBLEM, needed, right.without),
+            (Level.PROBLEM, needed, TOPIC_RIGHTS[right]),
             (Level.WARNING, trials, "it is needed as soon as dry_run is false there"),
         ):
             yield from about(
                 level,
                 "topic",
                 names,
-                f"{right.operation} is not granted: {without}",
-                grant_command(options, right.acl, _resource(names)),
+                f"{right} is not granted: {without}",
+                grant_command(options, _acl(right), _resource(names)),
             )
     for topic, failure in failed.items():
         yield unchecked(f"topic {topic}", failure)
     if complete:
-        allowed = ", ".join(right.operation for right in TOPIC_RIGHTS)
+        allowed = ", ".join(TOPIC_RIGHTS)
         yield ok("rights on topics", f"{allowed} are granted on {complete} enabled topics")
+
+
+def _acl(right: str) -> str:
+    """As kafka-acls calls it: DescribeConfigs."""
+    return right.title().replace("_", "")
 
 
 def _resource(topics: Collection[str]) -> str:
