@@ -312,6 +312,12 @@ class Config(Section):
         held._policies = self._policies.holding(files)
         return held
 
+    def with_queries_of(self, before: Self) -> Self:
+        """As `Policies.with_queries_of`."""
+        config = self.model_copy()
+        config._policies = self._policies.with_queries_of(before._policies)
+        return config
+
     def looking_at(self, entries: Iterable[TopicEntry]) -> Self:
         """It with these entries in place of all others. It deletes nothing and has no limits."""
         update = {"dry_run": True, "limits": Limits(), "topics": tuple(entries), "policies": None}

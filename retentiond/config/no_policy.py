@@ -102,7 +102,7 @@ class UnreadableFile:
     owner: str
     problem: str
     error: ConfigError = field(compare=False)
-    queries: tuple[ExternalReader, ...] = field(default=(), compare=False)
+    queries: tuple[ExternalReader, ...] = ()
 
     @classmethod
     def because_of(

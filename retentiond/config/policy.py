@@ -126,14 +126,27 @@ class Policies:
             tuple(entry for entry in self._by_pattern if entry.file not in held),
         )
 
+    def with_queries_of(self, before: Policies) -> Policies:
+        """These policies, and of each file that can't be used the queries that were known before:
+        where the file is gone, its text no longer names them."""
+        return self.holding(
+            replace(file, queries=(*file.queries, *before._queries_of(file.name)))
+            for file in self.unreadable
+        )
+
     @property
     def spark_queries(self) -> frozenset[ExternalReader]:
         """They count on each topic that their checkpoints name, whichever policy names them; those
-        of a file that can't be used unless a file that can be has their name for another reader."""
-        # Of two of a name the last one: it was in force.
-        of_unreadable = {query.name: query for file in self.unreadable for query in file.queries}
-        queries = {name: query for name, query in of_unreadable.items() if name not in self.readers}
-        return frozenset(queries.values()).union(
+        of a file that can't be used, too, also beside another reader of their name."""
+        others = self.readers.items()
+        of_unreadable = (
+            query
+            for file in self.unreadable
+            # Of two of a name the last one: it was in force.
+            for query in {query.name: query for query in file.queries}.values()
+            if (query.name, query.spark_checkpoint) not in others
+        )
+        return frozenset(of_unreadable).union(
             query
             for entry in self.entries
             if entry.policy.enabled

@@ -376,6 +376,7 @@ class Daemon:
             config = config.model_copy(update={name: getattr(old, name) for name in fixed})
         with self._taking_over:
             before = self._in_force.config
+            config = config.with_queries_of(self._in_force.read)
             self._put_in_force(InForce(config, config))
         old_files, files = set(before.policy_files), set(config.policy_files)
         were_bad = {file.name for file in before.unreadable}

@@ -6,7 +6,7 @@ for all commits at once.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -123,8 +123,9 @@ class _Found:
     may_read_any: bool = False
 
     def add(self, commit: Commit) -> None:
-        """Two policies may name one checkpoint, which is read twice then: the lower offset
-        counts, and none is lower than any."""
+        """Two policies may name one checkpoint, which is read twice then, and a query of a file
+        that can't be used may have another reader's name: the lower offset counts, and none is
+        lower than any."""
         at = (commit.topic, commit.partition)
         self.commits[at] = min(self.commits.get(at, commit), commit, key=_how_far)
 
@@ -143,24 +144,30 @@ def with_external(
 
     Each reads the topics that name it, and has commits on them. A Spark query also has commits on
     its sources that do not name it (`_sources_not_named`). The commits are null where the position
-    is unknown, or where a group has the reader's name. If a group has it, or a policy requires one
-    of that name, the reader goes by `namesake_id`.
+    is unknown, where that of a namesake is, or where a group has the reader's name. If a group has
+    it, or a policy requires one of that name, the reader goes by `namesake_id`.
     """
     if not external:
         return listing
     positions = {reader: _by_topic(position) for reader, position in external.items()}
     unnamed = _sources_not_named(topics, positions)
+    shared = _shared_names(positions)
+    unknown = {
+        reader.name: position
+        for reader, position in positions.items()
+        if reader.name in shared and isinstance(position, Failure)
+    }
     found: defaultdict[str, _Found] = defaultdict(_Found)
     for topic in topics:
         name = topic.reading.name
         for reader in (*_readers_of(topic), *unnamed.get(name, ())):
-            at, position = found[reader.name], positions[reader]
+            at, position = found[reader.name], unknown.get(reader.name, positions[reader])
             if reader.name in listing.groups:
                 position = NAME_IS_TAKEN
             at.topics.add(name)
             if isinstance(position, Failure):
                 at.problem = position
-            for commit in _commits_on(topic, position):
+            for commit in _commits_on(topic, position, on_every=reader.name in shared):
                 at.add(commit)
     for reader, position in positions.items():
         if isinstance(position, Failure) and reader.name not in found:
@@ -183,6 +190,13 @@ def with_external(
         commits[group_id] = tuple(reader_found.commits.values())
         members[group_id] = GroupMembers(frozenset(reader_found.topics))
     return replace(listing, groups=groups, commits=commits, members=members)
+
+
+def _shared_names(readers: Iterable[ExternalReader]) -> Set[str]:
+    """The names of Spark queries that stand for another reader, too. No configuration has such, but
+    that one of the two is of a file that can't be used."""
+    kinds = {(reader.name, reader.spark_checkpoint) for reader in readers}
+    return {name for name, times in Counter(name for name, _ in kinds).items() if times > 1}
 
 
 def _of_any_topic(found: _Found) -> Failure | None:
@@ -218,11 +232,16 @@ def _topics_of_position(position: _ByTopic) -> Set[str]:
     return position.keys()
 
 
-def _commits_on(topic: EnabledTopic, position: _ByTopic) -> Sequence[Commit]:
+def _commits_on(topic: EnabledTopic, position: _ByTopic, *, on_every: bool) -> Sequence[Commit]:
+    """``on_every``: with null ones on the partitions that the position lacks, where a namesake may
+    have read on."""
     name = topic.reading.name
-    if isinstance(position, Failure):
-        return [Commit(name, partition, None) for partition in topic.partitions]
-    return position.get(name, ())
+    commits = () if isinstance(position, Failure) else position.get(name, ())
+    if not (on_every or isinstance(position, Failure)):
+        return commits
+    told = {commit.partition for commit in commits}
+    unknown = [partition for partition in topic.partitions if partition not in told]
+    return [*commits, *(Commit(name, partition, None) for partition in unknown)]
 
 
 def _sources_not_named(
@@ -231,17 +250,18 @@ def _sources_not_named(
     """By topic, the Spark queries whose checkpoint names it, and whose name its policy does not.
 
     A checkpoint names what its query reads, and nothing else. Any other document may be about more
-    than one reader, or about topics that are no longer read. No two queries have one name.
+    than one reader, or about topics that are no longer read.
     """
     named = {
-        topic.reading.name: {external.name for external in _readers_of(topic)} for topic in topics
+        topic.reading.name: {(named.name, named.spark_checkpoint) for named in _readers_of(topic)}
+        for topic in topics
     }
     unnamed: defaultdict[str, list[ExternalReader]] = defaultdict(list)
     for reader, position in positions.items():
         if reader.spark_checkpoint is None:
             continue
         for name in _topics_of_position(position) & named.keys():
-            if reader.name not in named[name]:
+            if (reader.name, reader.spark_checkpoint) not in named[name]:
                 unnamed[name].append(reader)
     return unnamed
 

@@ -312,8 +312,22 @@ def test_no_position_of_a_bad_file_s_query_is_too_old(tmp_path: Path) -> None:
     assert query.max_age_ms > 1_000 * 365 * DAY_MS
 
 
-def test_a_bad_file_s_query_takes_no_name_of_another_reader(tmp_path: Path) -> None:
-    taken = NAMES_LAKE.replace("pay.a", "orders").replace("/lake", "/other")
+@pytest.mark.parametrize("is_query", [True, False])
+def test_a_bad_file_s_query_counts_beside_another_reader_of_its_name(
+    tmp_path: Path, *, is_query: bool
+) -> None:
+    """Neither takes the other's place: a restart may decide otherwise which of the two is held."""
+    other = "spark_checkpoint: /other" if is_query else "offsets: /other"
+    taken = NAMES_LAKE.replace("pay.a", "orders").replace("spark_checkpoint: /lake", other)
     config = config_of(tmp_path, f"{FENCED}{taken}\n", pay=NAMES_LAKE)
-    (query,) = config.spark_queries
-    assert str(query.spark_checkpoint) == "/other"
+    assert [file.name for file in config.unreadable] == ["policies.d/pay.yaml"]
+    places = {str(query.spark_checkpoint) for query in config.spark_queries}
+    assert places == ({"/lake", "/other"} if is_query else {"/lake"})
+
+
+def test_a_reader_that_two_files_name_alike_is_one_although_one_of_them_is_bad(
+    tmp_path: Path,
+) -> None:
+    main = f"{FENCED}{NAMES_LAKE.replace('pay.a', 'orders')}\n"
+    (query,) = config_of(tmp_path, main, pay=f"{NAMES_LAKE}\nelse: 1").spark_queries
+    assert query.max_age_ms == DAY_MS  # of the file that can be used

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from retentiond.config import PolicyUnreadable, TopicPolicy, load
+from retentiond.config import Config, PolicyUnreadable, TopicPolicy, load
 from retentiond.daemon.reload import SETTLED_S
 from retentiond.errors import ConfigError, KafkaUnavailable, OtherCluster, StateReplaced
 from retentiond.tell import logs
@@ -154,6 +154,63 @@ def test_a_fenced_file_is_held_although_the_rest_is_refused(tmp_path: Path) -> N
     assert bad.policy_for("web") == before.policy_for("web")
     assert good_again.policy_for("pay") == before.policy_for("pay")
     assert [each["file"] for each in bench.events(logs.POLICY_UNREADABLE)] == ["pay.yaml"]
+
+
+def names_query(*names: str, more: str = "") -> str:
+    """The policy file of a team whose Spark queries have these names."""
+    readers = ", ".join(f"{{name: {name}, spark_checkpoint: /{name}}}" for name in names)
+    enabled = "retention.commitoffset.enable: true"
+    return (
+        f"owner: payments\ntopics: [{{name: pay, {enabled}, groups: {{external: [{readers}]}}}}]\n"
+        f"{more}"
+    )
+
+
+def queries_of(config: Config) -> set[str]:
+    return {query.name for query in config.spark_queries}
+
+
+def test_the_queries_of_a_fenced_file_still_count_once_it_is_gone(tmp_path: Path) -> None:
+    """They read topics of others, also those that they begin to read meanwhile."""
+    main = main_file(tmp_path, "[{file: pay.yaml, topics: ['pay.*']}]")
+    pay = tmp_path / "pay.yaml"
+    pay.write_text(names_query("lake"))
+
+    def play(bench: Bench) -> None:
+        bench.tick()
+        pay.unlink()
+        for _ in range(2):
+            bench.reload(load(main, {}))
+            bench.tick()
+        pay.write_text(names_query("etl"))
+        bench.reload(load(main, {}))
+        bench.tick()
+
+    before, gone, still_gone, mended = live(play, load(main, {})).engines[0].configs_used
+    assert isinstance(gone.policy_for("pay"), PolicyUnreadable)
+    assert queries_of(before) == queries_of(gone) == queries_of(still_gone) == {"lake"}
+    assert queries_of(mended) == {"etl"}
+
+
+def test_a_query_that_a_bad_file_names_only_now_counts_although_the_rest_is_refused(
+    tmp_path: Path,
+) -> None:
+    main = main_file(tmp_path, "[{file: pay.yaml, topics: ['pay.*']}]")
+    pay = tmp_path / "pay.yaml"
+    pay.write_text(names_query("lake"))
+    in_force = load(main, {})
+
+    def play(bench: Bench) -> None:
+        bench.tick()
+        for names in (("lake",), ("lake", "etl")):
+            pay.write_text(names_query(*names, more="oops: 1\n"))
+            bench.reload(ConfigError("somebody else's mistake", file="web.yaml"))
+            bench.tick()
+
+    before, bad, still_bad = live(play, in_force).engines[0].configs_used
+    assert isinstance(bad.policy_for("pay"), PolicyUnreadable)
+    assert queries_of(before) == queries_of(bad) == {"lake"}
+    assert queries_of(still_bad) == {"lake", "etl"}
 
 
 def test_a_new_interval_counts_from_now_on_for_the_schedule_and_for_readiness() -> None:

@@ -249,6 +249,37 @@ def test_a_reading_says_whether_every_policy_file_could_be_read(kafka: FakeClust
     assert not snapshot(kafka, held).knows_external
 
 
+@pytest.mark.parametrize(
+    ("of_bad_file", "found"),
+    [
+        ({"clicks": {"0": 1}}, {ORDERS_0: 2, ORDERS_1: 3, CLICKS_0: 1}),
+        # neither reader is known to have read what only the other one has a position on
+        ({"orders": {"0": 5}, "clicks": {"0": 1}}, {ORDERS_0: 2, ORDERS_1: None, CLICKS_0: 1}),
+        ({"orders": {"0": 1, "1": 4}}, {ORDERS_0: 1, ORDERS_1: 3, CLICKS_0: 3}),
+        (None, {**UNKNOWN, CLICKS_0: None}),
+    ],
+    ids=["behind", "with_less", "on_a_named_topic", "not_there"],
+)
+def test_of_two_readers_of_one_name_neither_takes_the_other_s_place(
+    kafka: FakeCluster,
+    tmp_path: Path,
+    of_bad_file: dict[str, dict[str, int]] | None,
+    found: dict[TopicPartition, int | None],
+) -> None:
+    """A file that can't be used names one of them, and another file the other one."""
+    place = tmp_path / "bad"
+    if of_bad_file is not None:
+        checkpoint(place, kafka, **of_bad_file)
+    other = checkpoint(tmp_path / "at", kafka, orders={"0": 2, "1": 3}, clicks={"0": 3})
+    lake = ExternalReader.model_validate({"name": "lake", "spark_checkpoint": str(place)})
+    bad = UnreadableFile.because_of(ConfigError("bad"), "teams.yaml", "", [lake])
+    policy = config(entry("orders", **query(other)), entry("clicks")).holding([bad])
+    first = snapshot(kafka, policy)
+    assert of(first, "lake") == found
+    second = second_snapshot(kafka, first, [CLICKS_0], policy)
+    assert of(second, "lake") == {CLICKS_0: found[CLICKS_0]}
+
+
 def test_a_query_that_only_a_bad_file_names_counts_on_the_topics_of_others(
     kafka: FakeCluster, tmp_path: Path
 ) -> None:
