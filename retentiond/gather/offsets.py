@@ -96,6 +96,7 @@ def retention_offsets(
             if retention_ms > 0
         },
         logs,
+        now_ms,
     )
 
 

@@ -121,8 +121,11 @@ class KafkaCluster:
         self,
         timestamps_ms: Mapping[TopicPartition, int],
         logs: Mapping[TopicPartition, LogRange] | None = None,
+        now_ms: int | None = None,
     ) -> Mapping[TopicPartition, int | Failure | None]:
-        return self._timed("list_offsets_by_time", self._offsets.offsets_at, timestamps_ms, logs)
+        return self._timed(
+            "list_offsets_by_time", self._offsets.offsets_at, timestamps_ms, logs, now_ms
+        )
 
     def next_records(
         self, offsets: Mapping[TopicPartition, int]

@@ -277,11 +277,13 @@ class Kafka(Protocol):
         self,
         timestamps_ms: Mapping[TopicPartition, int],
         logs: Mapping[TopicPartition, LogRange] | None = None,
+        now_ms: int | None = None,
     ) -> Mapping[TopicPartition, int | Failure | None]:
         """First offset whose record is at or after the timestamp; None: none is (Kafka's -1).
 
         ``logs``, read before: of these partitions the answer tells how old the records in front of
-        it are. It is `AGE_UNKNOWN` where that can't be known, because some have no timestamp.
+        it are, at ``now_ms`` (None: by the host's clock). It is `AGE_UNKNOWN` where that can't be
+        known, because some have no timestamp.
 
         Of a topic whose configuration was told to have remote storage it may be a lower offset,
         below which all is surely older; and a `Failure` with `AGE_NOT_YET_KNOWN` where a further

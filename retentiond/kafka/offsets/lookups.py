@@ -20,7 +20,7 @@ from kafka.protocol.consumer import (
     OffsetSpec,
 )
 
-from retentiond.clock import now_ms
+from retentiond import clock
 from retentiond.kafka.broker_errors import BrokerError, Means, means
 from retentiond.kafka.client import Client
 from retentiond.kafka.interface import (
@@ -109,7 +109,9 @@ class Offsets:
         self,
         timestamps_ms: Mapping[TopicPartition, int],
         logs: Mapping[TopicPartition, LogRange] | None = None,
+        now_ms: int | None = None,
     ) -> Mapping[TopicPartition, int | Failure | None]:
+        at_ms = clock.now_ms() if now_ms is None else now_ms
         stamps_ms: record_stamps.Known = {}
         remote = {
             at: time_ms for at, time_ms in timestamps_ms.items() if self._tiered.get(at.topic)
@@ -119,7 +121,7 @@ class Offsets:
         if remote:
             with self._lookups_lock:
                 offsets |= self._lookups.offsets_at(remote, self._asking(stamps_ms))
-        in_doubt = record_stamps.in_doubt(timestamps_ms, offsets, stamps_ms, logs or {}, now_ms())
+        in_doubt = record_stamps.in_doubt(timestamps_ms, offsets, stamps_ms, logs or {}, at_ms)
         if not in_doubt:
             return offsets
         led = self._logs(in_doubt)

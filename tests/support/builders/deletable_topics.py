@@ -71,6 +71,7 @@ class Deletable(PartOfKafka):  # type: ignore[misc]  # as said
         self,
         timestamps_ms: Mapping[TopicPartition, int],
         logs: Mapping[TopicPartition, LogRange] | None = None,
+        now_ms: int | None = None,
     ) -> Mapping[TopicPartition, int | Failure | None]:
         self.asked_at.append(timestamps_ms)
         return {at: self.times[at] for at in timestamps_ms}

@@ -53,6 +53,7 @@ class Logs:
         self,
         timestamps_ms: Mapping[TopicPartition, int],
         logs: Mapping[TopicPartition, LogRange] | None = None,
+        now_ms: int | None = None,
     ) -> Mapping[TopicPartition, int | Failure | None]:
         """As of `retentiond.kafka.interface.Kafka`."""
         self.asked.append(timestamps_ms)

@@ -154,6 +154,7 @@ class FakeCluster(World):
         self,
         timestamps_ms: Mapping[TopicPartition, int],
         logs: Mapping[TopicPartition, LogRange] | None = None,
+        now_ms: int | None = None,
     ) -> Mapping[TopicPartition, int | Failure | None]:
         answers: dict[TopicPartition, int | Failure | None] = {}
         for at, timestamp in timestamps_ms.items():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from retentiond.gather.gather import gather
@@ -45,6 +47,22 @@ def test_the_time_of_a_reading_is_the_earlier_of_both_clocks(
     assert taken.taken_at_ms == kafka.now_ms + taken_ms
     assert partitions(taken)[ORDERS_0].retention_offset == retention_offset
     assert taken.complete
+
+
+def test_how_old_records_without_a_timestamp_are_is_judged_by_the_same_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A host's clock that is ahead makes them no older."""
+    kafka = healthy()
+    look_up, told = kafka.offsets_at, list[int | None]()
+
+    def offsets_at(times_ms: Any, logs: Any = None, now_ms: int | None = None) -> Any:
+        told.append(now_ms)
+        return look_up(times_ms, logs, now_ms)
+
+    monkeypatch.setattr(kafka, "offsets_at", offsets_at)
+    second_snapshot(kafka, read(kafka, kafka.now_ms + 10 * HOUR_MS), [ORDERS_0])
+    assert told == [kafka.now_ms] * 2
 
 
 def test_a_clock_that_fails_makes_the_reading_incomplete() -> None:

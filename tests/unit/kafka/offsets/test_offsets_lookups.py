@@ -6,13 +6,28 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from kafka.errors import KafkaConnectionError, RequestTimedOutError
-from kafka.protocol.consumer import ListOffsetsRequest, ListOffsetsResponse
+from kafka.errors import (
+    KafkaConnectionError,
+    RequestTimedOutError,
+    TopicAuthorizationFailedError,
+)
+from kafka.protocol.consumer import (
+    FetchRequest,
+    FetchResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+)
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from retentiond.kafka import topics
 from retentiond.kafka.broker_errors import Means, means
-from retentiond.kafka.interface import NOT_ANSWERED, TOLD_TWICE, OffsetBound
+from retentiond.kafka.interface import (
+    AGE_UNKNOWN,
+    NOT_ANSWERED,
+    TOLD_TWICE,
+    LogRange,
+    OffsetBound,
+)
 from retentiond.kafka.offsets import lookups as offsets
 from retentiond.kafka.offsets.lookups import Offsets
 from retentiond.kafka.topics import Leaders
@@ -305,6 +320,30 @@ def test_a_time_goes_out_as_it_is_and_no_young_record_is_none() -> None:
     stamps = {at: stamp for _, each in asked(brokers) for at, (_, stamp) in each.items()}
     assert {at: stamp for _, each in asked(brokers)[:2] for at, (_, stamp) in each.items()} == times
     assert set(stamps.values()) == {-3}
+
+
+@pytest.mark.parametrize(
+    ("now_ms", "found"), [(1_000_000 + 10 * 60_000, AGE_UNKNOWN), (1_000_000 + 60 * 60_000, 5)]
+)
+def test_how_late_a_record_at_the_answer_may_be_goes_by_the_time_of_the_reading(
+    now_ms: int, found: int | Failure
+) -> None:
+    """It is dated two minutes after the time that was asked about: a fifth of ten minutes, and a
+    thirtieth of an hour. The host's own clock is many years ahead."""
+    at = TopicPartition("audit", 0)
+
+    def respond(request: Any, node: int | None) -> Any:
+        if isinstance(request, MetadataRequest):
+            return metadata(request, LED)
+        if isinstance(request, FetchRequest):
+            refused = {"partition_index": 0, "error_code": TopicAuthorizationFailedError.errno}
+            return make(FetchResponse, responses=[{"topic": at.topic, "partitions": [refused]}])
+        answer = answered(decoded(request), node or 0, offset=lambda *_: 5)
+        answer.topics[0].partitions[0].timestamp += 2 * 60_000
+        return answer
+
+    client = Offsets(BrokersClient(Brokers(respond)), Leaders())
+    assert client.offsets_at({at: 1_000_000}, {at: LogRange(0, 9)}, now_ms) == {at: found}
 
 
 def test_of_topics_that_are_not_listed_any_more_nothing_is_remembered() -> None:

@@ -102,7 +102,7 @@ def test_what_waits_for_its_turn_in_remote_storage_is_asked_again() -> None:
     turns: Iterator[dict[TopicPartition, Any]] = iter([{AT: 7, other: NOT_YET}, {other: 8}])
 
     def offsets_at(
-        timestamps_ms: Mapping[TopicPartition, int], logs: object = None
+        timestamps_ms: Mapping[TopicPartition, int], logs: object = None, now_ms: object = None
     ) -> dict[TopicPartition, Any]:
         found = next(turns)
         assert found.keys() == timestamps_ms.keys()
