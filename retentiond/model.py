@@ -17,6 +17,7 @@ high watermark".
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -295,6 +296,11 @@ class Plan:
     rows: tuple[PlanRow, ...]  # sorted by topic and partition
     paused: str | None = said(TEXT, "why an operator lets nothing be deleted", default=None)
     guard_problems: tuple[str, ...] = ()  # why the guard's evidence was not complete, likewise
+
+    @property
+    def verdicts(self) -> Counter[Verdict]:
+        """How many partitions have each."""
+        return Counter(row.verdict for row in self.rows)
 
 
 def in_turn(rows: Sequence[PlanRow], waiting: Sequence[TopicPartition]) -> list[int]:

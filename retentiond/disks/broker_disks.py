@@ -179,6 +179,10 @@ class DiskReport:
     relief: tuple[LogDirRelief, ...] | None = None
     log_dirs: Mapping[TopicPartition, tuple[LogDirKey, ...]] = field(default_factory=dict)
 
+    @property
+    def fullest_first(self) -> list[LogDirCapacity]:
+        return sorted(self.space, key=lambda log_dir: log_dir.usable_share)
+
     def stuck_at(self, at: TopicPartition) -> tuple[Stuck, ...]:
         return tuple(stuck for stuck in self.stuck if stuck.at == at)
 

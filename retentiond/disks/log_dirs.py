@@ -79,6 +79,11 @@ class LogDirCapacity:
         return self.usable_bytes / max(1, self.total_bytes)
 
     @property
+    def left(self) -> str:
+        """``14%``"""
+        return f"{100 * self.usable_share:.3g}%"
+
+    @property
     def is_plausible(self) -> bool:
         return 0 <= self.usable_bytes <= self.total_bytes and self.total_bytes > 0
 

@@ -197,7 +197,7 @@ def cycle_record(
 ) -> CycleRecord:
     """The record of a cycle: before its first deletion is requested, and once no more outcomes can
     become known in it (``finished_at_ms``). ``failure``: what ended it early."""
-    verdicts = Counter(row.verdict for row in plan.rows)
+    verdicts = plan.verdicts
     counts = Counter(outcome.outcome for outcome in outcomes)
     ours = {outcome.topic_partition for outcome in outcomes if outcome.is_ours}
     return CycleRecord(

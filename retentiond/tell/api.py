@@ -1,4 +1,5 @@
-"""The JSON beside ``/api/plan``: topics, groups and health, from the rows that the page shows."""
+"""The JSON below ``/api/``: the plan, topics, groups and health, from the rows that the page
+shows."""
 
 from __future__ import annotations
 
@@ -12,13 +13,14 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from retentiond.fields import GROUP, GROUP_LIST, document_of
-from retentiond.state.groups_lookup import readers_of, topics_read_by
+from retentiond.state.groups_lookup import readers_of
 from retentiond.state.operator_actions import read_pause
-from retentiond.tell.figures.group_rows import group_of, groups_of, groups_on
-from retentiond.tell.page.details import find_group
+from retentiond.tell.figures.group_rows import groups_of, groups_on
+from retentiond.tell.page.details import group_named
 from retentiond.tell.page.overview import findings
 from retentiond.tell.report import (
     CycleReport,
+    document,
     evidence_document,
     outcome_document,
     partition_document,
@@ -36,10 +38,10 @@ def api(status: DaemonStatus, state_dir: Path) -> list[BaseRoute]:
         def respond(request: Request) -> Response:
             if status.report is None:
                 return JSONResponse({"error": "no plan yet"}, 503)
-            document = answer(request, status.report)
-            if document is None:
+            told = answer(request, status.report)
+            if told is None:
                 return JSONResponse({"error": "the last cycle knows nothing of this name"}, 404)
-            return JSONResponse(evidence_document(status.report) | document)
+            return JSONResponse(evidence_document(status.report) | told)
 
         return respond
 
@@ -48,6 +50,7 @@ def api(status: DaemonStatus, state_dir: Path) -> list[BaseRoute]:
         return JSONResponse({"findings": found})
 
     return [
+        Route("/api/plan", of_report(answers.plan)),
         Route("/api/topics", of_report(answers.topics)),
         Route("/api/topics/{name:path}", of_report(answers.topic)),
         Route("/api/groups", of_report(answers.groups)),
@@ -61,6 +64,9 @@ class _Answers:
     """What stands in a document beside when and from which evidence; None for an unknown name."""
 
     state_dir: Path
+
+    def plan(self, _request: Request, report: CycleReport) -> dict[str, Any]:
+        return document(report, with_outcomes=True)
 
     def topics(self, _request: Request, report: CycleReport) -> dict[str, Any]:
         return {"topics": [document_of(topic) for topic in report.answers.topics]}
@@ -86,9 +92,5 @@ class _Answers:
 
     def group(self, request: Request, report: CycleReport) -> dict[str, Any] | None:
         name = request.query_params.get("name", request.path_params["name"])
-        known = find_group(report, name)
-        group_id = name if known is None else known
-        reads = topics_read_by(self.state_dir, group_id)
-        if known is None and not reads:
-            return None
-        return document_of(group_of(report, group_id, reads), GROUP)
+        group = group_named(report, name, self.state_dir)
+        return None if group is None else document_of(group, GROUP)

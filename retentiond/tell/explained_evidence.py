@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from retentiond.act.evidence import Evidence
 from retentiond.act.rule import candidates, counting
@@ -129,34 +128,28 @@ REMEMBERED = "committed here before"
 COMMITTED = "commits on the topic"
 
 
-class TopicReaders(NamedTuple):
-    """The groups that count on a topic, and the ``excluded`` ones, which would count if the policy
-    didn't exclude them. Both are sorted by name."""
-
-    counting: tuple[TopicReader, ...]
-    excluded: tuple[str, ...]
-
-
-def topic_readers(snapshot: Snapshot, remembered: Remembered, topic: str) -> TopicReaders:
+def topic_readers(
+    snapshot: Snapshot, remembered: Remembered, topic: str
+) -> tuple[tuple[TopicReader, ...], tuple[str, ...]]:
+    """The groups that count on a topic, and those that would count if the policy didn't exclude
+    them. Both are sorted by name."""
     evidence = Evidence(snapshot, [topic])
     all_candidates = candidates(evidence, topic)
     counting_groups = counting(evidence, topic, all_candidates)
     traces = _traces(snapshot, evidence, topic)
     known = remembered.about([topic]).commits
-    return TopicReaders(
-        tuple(
-            _topic_reader(
-                evidence,
-                group_id,
-                traces[group_id],
-                known.get(GroupOnTopic(group.name, topic, group.is_external)),
-                now_ms=snapshot.taken_at_ms,
-            )
-            for group_id in counting_groups
-            for group in (evidence.groups[group_id],)
-        ),
-        tuple(sorted(all_candidates.difference(counting_groups))),
+    readers = tuple(
+        _topic_reader(
+            evidence,
+            group_id,
+            traces[group_id],
+            known.get(GroupOnTopic(group.name, topic, group.is_external)),
+            now_ms=snapshot.taken_at_ms,
+        )
+        for group_id in counting_groups
+        for group in (evidence.groups[group_id],)
     )
+    return readers, tuple(sorted(all_candidates.difference(counting_groups)))
 
 
 def _traces(snapshot: Snapshot, evidence: Evidence, topic: str) -> dict[str, str]:

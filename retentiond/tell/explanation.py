@@ -24,7 +24,7 @@ from retentiond.tell.figures.answers import PartitionAnswer, SimilarPartitions, 
 from retentiond.tell.figures.group_answers import GroupAnswer, group_answers
 from retentiond.tell.figures.pressure import say_pressure_on, say_pressure_on_topic
 from retentiond.tell.reasons import remedy
-from retentiond.tell.report import partition_document
+from retentiond.tell.report import outcome_document, partition_document
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,9 @@ class TopicExplanation:
     ``is_tiered``: it has remote storage. ``under_pressure``: a sentence for each log directory
     under pressure that has a replica.
     ``tool_options``: as in `CycleReport`. ``last_requests``: the latest requests, if they went
-    wrong. ``required``: who requires a group that binds, by its id (`Config.said_of_required`)."""
+    wrong. ``required``: who requires a group that binds, by its id (`Config.said_of_required`).
+    ``age_ms``: of the daemon's last cycle, which made the plan; None: the cluster was read for
+    this."""
 
     answer: TopicAnswer
     partitions: tuple[Explanation, ...]
@@ -63,6 +65,7 @@ class TopicExplanation:
     tool_options: str = ""
     last_requests: LastRequests | None = None
     required: Mapping[str, str] = field(default_factory=dict)
+    age_ms: int | None = None
 
     @property
     def reasons(self) -> tuple[SimilarPartitions, ...]:
@@ -270,6 +273,7 @@ def explanation_document(explained: TopicExplanation, of: Explanation) -> dict[s
             for answer in sorted(explained.groups, key=lambda group: group.group_id)
         ],
         "excluded_groups": list(explained.excluded),
+        **({} if explained.age_ms is None else outcome_document(of.answer.outcome)),
     }
 
 

@@ -191,8 +191,7 @@ def document(report: CycleReport, *, with_outcomes: bool) -> dict[str, Any]:
 
 def figures(report: CycleReport) -> dict[str, Any]:
     """The key-values of the cycle's log line. Each list in it is a few and how many more."""
-    rows, disk = report.plan.rows, report.disk
-    verdicts = Counter(row.verdict for row in rows)
+    rows, verdicts, disk = report.plan.rows, report.plan.verdicts, report.disk
     outcomes = Counter(outcome.outcome for outcome in report.outcomes.values())
     worth_telling = {
         "trial_topics": len(report.trials),

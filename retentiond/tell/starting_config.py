@@ -21,6 +21,7 @@ from retentiond.formatting import (
     say_bytes,
     say_count,
     say_name,
+    say_names,
 )
 from retentiond.kafka.settings.logins import CLIENT_SECRET
 from retentiond.tell.figures.answers import TopicAnswer
@@ -228,9 +229,8 @@ def _figures(topic: TopicAnswer) -> str:
 
 
 def _group_names(groups: Sequence[str]) -> str:
-    if len(groups) <= MOST_NAMED:
-        return listed([say_name(group) for group in groups])
-    return f"{', '.join(map(say_name, groups[:MOST_NAMED]))} and {len(groups) - MOST_NAMED} more"
+    is_few = len(groups) <= MOST_NAMED
+    return listed([*map(say_name, groups)]) if is_few else say_names(groups, MOST_NAMED)
 
 
 def _environment_variable(name: str) -> str:

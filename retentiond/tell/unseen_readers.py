@@ -40,18 +40,15 @@ class KnownSystem(NamedTuple):
     example: str
 
 
-def _table() -> list[dict[str, Any]]:
-    file = Path(__file__).with_name("well_known_topics.toml")
-    systems: list[dict[str, Any]] = tomllib.loads(file.read_text(encoding="utf-8"))["system"]
-    return systems
-
+_TABLE = Path(__file__).with_name("well_known_topics.toml")
+_SYSTEMS: list[dict[str, Any]] = tomllib.loads(_TABLE.read_text(encoding="utf-8"))["system"]
 
 SYSTEMS = [
     (
         re.compile("|".join([*system.get("names", ()), *system.get("signs", ())])),
         KnownSystem(system["short"], system["meaning"], system["example"]),
     )
-    for system in _table()
+    for system in _SYSTEMS
 ]
 """Patterns for whole names. The first one that matches counts."""
 
@@ -59,7 +56,7 @@ SYSTEMS = [
 def signs_of(short: str) -> re.Pattern[str]:
     """The names of topics which show that the system reads topics of the cluster."""
     return re.compile(
-        "|".join(next(system["signs"] for system in _table() if system["short"] == short))
+        "|".join(next(system["signs"] for system in _SYSTEMS if system["short"] == short))
     )
 
 

@@ -1,4 +1,4 @@
-"""The HTTP port: metrics, health, and the last plan as JSON."""
+"""The HTTP port: metrics, health, and whether the daemon is ready."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import NamedTuple
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
@@ -25,7 +25,7 @@ from retentiond.formatting import printable
 from retentiond.state.operator_actions import Pause
 from retentiond.tell.metrics.registry import Exposition
 from retentiond.tell.port import BasicAuth, Certificate, ClosingSilent, bind
-from retentiond.tell.report import CycleReport, document
+from retentiond.tell.report import CycleReport
 
 READY_INTERVALS = 3
 """The daemon is ready if a cycle with complete evidence began within so many intervals, or within
@@ -180,17 +180,11 @@ def application(
         text = "; ".join(filter(None, [first, *refused, *held, status.history_problem()]))
         return PlainTextResponse(f"{printable(text)}\n", status_code=503 if why else 200)
 
-    def plan(_request: Request) -> Response:
-        if status.report is None:
-            return JSONResponse({"error": "no plan yet"}, status_code=503)
-        return JSONResponse(document(status.report, with_outcomes=True))
-
     return Starlette(
         routes=[
             Route("/metrics", metrics),
             Route("/healthz", healthz),
             Route("/readyz", readyz),
-            Route("/api/plan", plan),
             *page,
         ]
     )

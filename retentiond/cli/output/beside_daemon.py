@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from retentiond.cli.output.printing import Look, Printer
@@ -67,15 +68,10 @@ def _explain(cycle: LastCycle, about: Mapping[str, str]) -> str:
     at = partitions_at(snapshot, topic, partition)
     evidence = ExplainedPlan(report, snapshot, recall_topic(config.state_dir, topic), {})
     explanation = explained(evidence, topic, [row.partition for row in at])
+    explanation = replace(with_state(explanation, config, partition), age_ms=cycle.age_ms)
     text = io.StringIO()
-    show(
-        Printer(text, Look(int(about["width"]), about["colors"])),
-        report,
-        with_state(explanation, config, partition),
-        Output(about["output"]),
-        is_whole=partition is None,
-        age_ms=cycle.age_ms,
-    )
+    printer = Printer(text, Look(int(about["width"]), about["colors"]))
+    show(printer, report, explanation, Output(about["output"]), is_whole=partition is None)
     return text.getvalue()
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 from retentiond.cli.options import Output
 from retentiond.cli.output.beside_daemon import seen_document
@@ -41,7 +40,7 @@ from retentiond.tell.explanation import (
 from retentiond.tell.figures.answers import SimilarPartitions, TopicAnswer, caveats, say_trials
 from retentiond.tell.figures.group_answers import GroupAnswer
 from retentiond.tell.reasons import UNSEEN_READERS_NOTE, short
-from retentiond.tell.report import CycleReport, evidence_document, outcome_document
+from retentiond.tell.report import CycleReport, evidence_document
 
 WHO: tuple[Column[GroupAnswer], ...] = (
     Column("GROUP", NAME, lambda group: say_name(group.group_id)),
@@ -81,31 +80,22 @@ def show(
     output: Output,
     *,
     is_whole: bool,
-    age_ms: int | None = None,
 ) -> None:
-    """``is_whole``: the topic, not a single partition. ``age_ms``: of a daemon's last cycle; None:
-    the cluster was read for this."""
+    """``is_whole``: the topic, not a single partition."""
+    age_ms = explained.age_ms
     if output is Output.JSON:
-        print_json(_document(report, explained, age_ms, is_whole), printer.console.file)
+        document = (
+            topic_document(explained)
+            if is_whole
+            else explanation_document(explained, explained.partitions[0])
+        )
+        seen = evidence_document(report) | seen_document(age_ms)
+        print_json(seen | document, printer.console.file)
         return
     if age_ms is not None:
         printer.say(_say_seen(age_ms, explained.answer))
         printer.say("")
     (show_topic if is_whole else show_partition)(printer, report, explained)
-
-
-def _document(
-    report: CycleReport, explained: TopicExplanation, age_ms: int | None, is_whole: bool
-) -> dict[str, Any]:
-    seen = evidence_document(report) | seen_document(age_ms)
-    partitions = [
-        explanation_document(explained, partition)
-        | ({} if age_ms is None else outcome_document(partition.answer.outcome))
-        for partition in explained.partitions
-    ]
-    if is_whole:
-        return {**seen, **topic_document(explained), "partitions": partitions}
-    return {**seen, **partitions[0]}
 
 
 def _say_seen(age_ms: int, answer: TopicAnswer) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 
@@ -175,7 +174,6 @@ def _on_disk(topic: TopicAnswer) -> str:
 
 def _summary(report: CycleReport, with_outcomes: bool) -> str:
     answers = report.planned
-    verdicts = Counter(row.verdict for row in report.plan.rows)
     deletions = sum(partition.row.verdict is Verdict.DELETE for partition in answers.partitions)
     freed_bytes = answers.predicted_bytes
     freed = f" (about {say_bytes(freed_bytes)} on disk)" if freed_bytes else ""
@@ -192,5 +190,5 @@ def _summary(report: CycleReport, with_outcomes: bool) -> str:
     return (
         f"{say_many(len(report.plan.rows), 'partition')} of "
         f"{say_many(len(report.answers.topics), 'topic')}: {did}; "
-        f"{say_count(verdicts[Verdict.HOLD])} held."
+        f"{say_count(report.plan.verdicts[Verdict.HOLD])} held."
     )

@@ -292,7 +292,7 @@ class TopicAnswer:
     def is_compacted(self) -> bool:
         return self.partitions[0].row.is_compacted
 
-    @property
+    @cached_property
     def system(self) -> KnownSystem | None:
         return system_of(self.topic)
 
@@ -380,9 +380,7 @@ class ClusterAnswer:
                 key=lambda topic: (
                     -(topic.predicted_of_size or 0),
                     -topic.records,
-                    -(topic.size_bytes or 0),
-                    -topic.log_records,
-                    topic.topic,
+                    *_largest_first(topic),
                 ),
             )
         )
@@ -394,12 +392,7 @@ class ClusterAnswer:
     @cached_property
     def by_size(self) -> tuple[TopicAnswer, ...]:
         """The topics, the largest first; bytes count before records."""
-        return tuple(
-            sorted(
-                self.topics,
-                key=lambda topic: (-(topic.size_bytes or 0), -topic.log_records, topic.topic),
-            )
-        )
+        return tuple(sorted(self.topics, key=_largest_first))
 
     records = OF_TOPICS.sum(RECORDS, "records that the plan's deletions delete")
     log_records = OF_TOPICS.sum(
@@ -436,6 +429,10 @@ class ClusterAnswer:
         return tuple(
             sorted(kept, key=lambda part: (-(part.size_bytes or 0), *most_records_first(part)))
         )
+
+
+def _largest_first(topic: TopicAnswer) -> tuple[int, int, str]:
+    return -(topic.size_bytes or 0), -topic.log_records, topic.topic
 
 
 def cluster_answer(partitions: Iterable[PartitionAnswer], disk: DiskReport) -> ClusterAnswer:

@@ -28,10 +28,9 @@ SUGGEST_ABOVE = 0.7
 
 def well_filled(disk: DiskReport) -> list[LogDirCapacity]:
     """The log directories on such disks, the fullest first."""
-    by_use = sorted(disk.space, key=lambda log_dir: log_dir.usable_share)
     return [
         log_dir
-        for log_dir in by_use
+        for log_dir in disk.fullest_first
         if log_dir.usable_bytes < (1 - SUGGEST_ABOVE) * log_dir.total_bytes
     ]
 

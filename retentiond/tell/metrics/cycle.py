@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import islice, product
 from typing import Any
 
-from retentiond.disks.log_dirs import LogDirCapacity, LogDirKey, Orphans
+from retentiond.disks.log_dirs import LogDirCapacity, Orphans
 from retentiond.disks.pressure import LogDirRelief
 from retentiond.disks.stuck import StuckCause
 from retentiond.fields import Shown, figures_of
@@ -59,11 +59,6 @@ class CycleFigures:
     @property
     def topics(self) -> list[str]:
         return [topic.topic for topic in self.report.answers.topics]
-
-    @property
-    def relief(self) -> dict[LogDirKey, LogDirRelief]:
-        """By log directory under pressure."""
-        return {relief.log_dir.key: relief for relief in self.report.disk.under_pressure}
 
 
 Figures = Callable[[CycleFigures], Samples]
@@ -119,14 +114,18 @@ def _counted(keys: Iterable[tuple[str, ...]]) -> Samples:
 
 def _under_pressure(cycle: CycleFigures) -> Samples:
     disk = cycle.report.disk
-    known = [log_dir.key for log_dir in disk.space if disk.relief is not None]
-    return (((str(key[0]), key[1]), key in cycle.relief) for key in known)
+    if disk.relief is None:
+        return ()
+    pressed = {relief.log_dir.key for relief in disk.relief}
+    return (
+        ((str(log_dir.broker), log_dir.log_dir), log_dir.key in pressed) for log_dir in disk.space
+    )
 
 
 def _kept_on_log_dirs(cycle: CycleFigures) -> Samples:
     return (
-        ((str(broker), log_dir, label(group)), kept)
-        for (broker, log_dir), relief in cycle.relief.items()
+        ((str(relief.log_dir.broker), relief.log_dir.log_dir, label(group)), kept)
+        for relief in cycle.report.disk.under_pressure
         for group, kept in islice(relief.kept_bytes.items(), MOST_KEEPERS)
     )
 

@@ -6,28 +6,21 @@ page of a group shows which partitions it binds, how many records it keeps, and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from retentiond.decide.kept_records import cause
 from retentiond.formatting import parse_time
-from retentiond.memory.readers import RememberedReader
 from retentiond.model import PlanRow, Verdict
-from retentiond.tell.figures.answers import PartitionAnswer, SimilarPartitions, TopicAnswer
-from retentiond.tell.figures.group_answers import GroupAnswer
-from retentiond.tell.figures.group_rows import groups_on
+from retentiond.state.groups_lookup import topics_read_by
+from retentiond.tell.figures.answers import PartitionAnswer, TopicAnswer
+from retentiond.tell.figures.group_rows import GroupRow, group_of
 from retentiond.tell.page.overview import Paged, paged
 from retentiond.tell.page.render import BarSegment, address, bar, mark, records_by_kind
 from retentiond.tell.report import CycleReport
 
-RememberedReaders = Mapping[str, RememberedReader]
-"""The remembered groups of a topic, by name."""
-
 BAR = 160.0
 """The width of a partition's bar. The partition with most records fills it."""
-
-MOST_REASONS = 12
-MOST_GROUPS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,30 +35,12 @@ class PartitionItem:
     since_ms: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionFilter:
-    verdict: Verdict | None = None
-    page: str | None = None
-
-
-def reasons(topic: TopicAnswer) -> tuple[tuple[SimilarPartitions, ...], int]:
-    """The partitions by reason and by the group that is the cause, the largest sets first; and how
-    many more sets there are."""
-    alike = topic.alike(cause)
-    return alike[:MOST_REASONS], max(0, len(alike) - MOST_REASONS)
-
-
-def groups(topic: TopicAnswer, readers: RememberedReaders) -> tuple[tuple[GroupAnswer, ...], int]:
-    """The topic's groups, and how many more there are."""
-    answers = groups_on(topic, readers)
-    return answers[:MOST_GROUPS], max(0, len(answers) - MOST_GROUPS)
-
-
-def partitions(topic: TopicAnswer, wanted: PartitionFilter) -> Paged[PartitionItem]:
+def partitions(
+    topic: TopicAnswer, verdict: Verdict | None, page: str | None
+) -> Paged[PartitionItem]:
+    """``verdict``: None means any. ``page``: its number in the address."""
     shown = [
-        partition
-        for partition in topic.partitions
-        if wanted.verdict in (None, partition.row.verdict)
+        partition for partition in topic.partitions if verdict in (None, partition.row.verdict)
     ]
     whole = max(partition.log_records or 0 for partition in topic.partitions)
 
@@ -78,7 +53,7 @@ def partitions(topic: TopicAnswer, wanted: PartitionFilter) -> Paged[PartitionIt
             _cause_since(row),
         )
 
-    return paged(shown, len(topic.partitions), wanted.page).map(item)
+    return paged(shown, len(topic.partitions), page).map(item)
 
 
 def _cause_since(row: PlanRow) -> int | None:
@@ -86,9 +61,12 @@ def _cause_since(row: PlanRow) -> int | None:
     return parse_time(row.binding_since) if is_group and row.binding_since else None
 
 
-def find_group(report: CycleReport, name: str) -> str | None:
-    """The group with this name in its address, among the groups that the cycle saw or that bind a
-    partition."""
+def group_named(report: CycleReport, name: str, state_dir: Path) -> GroupRow | None:
+    """The group with this name in its address, among those that the cycle saw, that bind a
+    partition or that are remembered. None if there is none."""
     binding = (row.binding_group for row in report.plan.rows)
-    known = dict.fromkeys((*report.group_states, *binding))
-    return next((group for group in known if group is not None and address(group) == name), None)
+    known = (group for group in (*report.group_states, *binding) if group is not None)
+    found = next((group for group in known if address(group) == name), None)
+    group_id = name if found is None else found
+    reads = topics_read_by(state_dir, group_id)
+    return None if found is None and not reads else group_of(report, group_id, reads)

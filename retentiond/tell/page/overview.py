@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from retentiond.disks.broker_disks import DiskReport
-from retentiond.disks.log_dirs import LogDirCapacity
 from retentiond.fields import PAGE, TEXT, WORD, Shown, described, figures_of, said, total
 from retentiond.formatting import say_bytes, say_many
 from retentiond.model import Outcome, Verdict
@@ -30,8 +29,6 @@ from retentiond.tell.web import DaemonStatus
 GOOD, INFO, WARN, BAD = "good", "info", "warn", "bad"
 """How much a finding matters."""
 
-MOST_NOTES = 8
-
 
 @described
 class HealthFinding:
@@ -42,43 +39,19 @@ class HealthFinding:
     why: str = said(TEXT, "a sentence about it")
 
 
-@dataclass(frozen=True, slots=True)
-class Health:
-    """The daemon's health.
-
-    - ``main``: the finding that matters most; ``notes``: the others.
-    - ``more``: how many findings there was no room for.
-    - ``last_ms``: when the last cycle with a plan was planned, in epoch milliseconds.
-    - ``next_ms``: about when the next cycle is due; None if it may come at any moment.
-    """
-
-    main: HealthFinding
-    notes: tuple[HealthFinding, ...]
-    more: int
-    last_ms: int | None
-    next_ms: int | None
-
-
-def judge_health(status: DaemonStatus, pause: Pause | None) -> Health:
-    """The daemon's health. ``pause``: the present one, not the one that the last cycle found."""
+def next_cycle_ms(status: DaemonStatus) -> int | None:
+    """About when the next cycle is due, in epoch milliseconds; None if it may come at any
+    moment."""
     report = status.report
-    main, *notes = findings(status, pause)
-    return Health(
-        main,
-        tuple(notes[:MOST_NOTES]),
-        max(0, len(notes) - MOST_NOTES),
-        report.plan.planned_at_ms if report else None,
-        _next_ms(status, report) if report and not status.problem else None,
-    )
-
-
-def _next_ms(status: DaemonStatus, report: CycleReport) -> int:
+    if report is None or status.problem:
+        return None
     interval_ms = status.pressure_interval_ms if report.disk.relief else None
     return report.plan.planned_at_ms + (interval_ms or status.interval_ms)
 
 
 def findings(status: DaemonStatus, pause: Pause | None) -> Iterator[HealthFinding]:
-    """At least one finding, the gravest first. ``pause``: the present one."""
+    """At least one finding, the gravest first. ``pause``: the present one, not the one that the
+    last cycle found."""
     report = status.report
     gravest = [*_cycle_findings(status, report)]
     if pause is not None:
@@ -254,15 +227,6 @@ class TopicItem:
     parts: tuple[BarSegment, ...]
 
 
-class LogDirItem(NamedTuple):
-    log_dir: LogDirCapacity
-    is_under_pressure: bool
-
-    @property
-    def left(self) -> str:
-        return f"{100 * self.log_dir.usable_share:.3g}%"
-
-
 class FreedFigures(NamedTuple):
     """What deletions free. ``freed_bytes``: on the disks of all replicas; None if not known."""
 
@@ -270,35 +234,11 @@ class FreedFigures(NamedTuple):
     freed_bytes: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Overview:
-    """What the first page shows. ``cluster`` and ``freed`` are about all topics, whatever the
-    filter. ``disks``: all log directories, the fullest first."""
-
-    cluster: ClusterAnswer
-    freed: FreedFigures
-    verdicts: Mapping[Verdict, int]
-    topics: Paged[TopicItem]
-    disks: Sequence[LogDirItem]
-
-
-def overview(report: CycleReport, wanted: TopicFilter) -> Overview:
+def topic_items(report: CycleReport, wanted: TopicFilter) -> Paged[TopicItem]:
     cluster = report.answers
     matching = [topic for topic in in_order(cluster, wanted.order) if wanted.matches(topic)]
     page = paged(matching, len(cluster.topics), wanted.page)
-    return Overview(
-        cluster,
-        freed_by(report, report.planned.partitions),
-        Counter(row.verdict for row in report.plan.rows),
-        page.map(lambda topic: topic_item(report, topic)),
-        log_dir_items(report.disk),
-    )
-
-
-def log_dir_items(disk: DiskReport) -> Sequence[LogDirItem]:
-    pressed = {relief.log_dir.key for relief in disk.under_pressure}
-    fullest = sorted(disk.space, key=lambda log_dir: log_dir.usable_share)
-    return [LogDirItem(log_dir, log_dir.key in pressed) for log_dir in fullest]
+    return page.map(lambda topic: topic_item(report, topic))
 
 
 def topic_item(report: CycleReport, topic: TopicAnswer) -> TopicItem:

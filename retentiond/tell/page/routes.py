@@ -16,14 +16,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Mount, Route
 
+from retentiond.decide.kept_records import cause
 from retentiond.history.hourly import SPANS
 from retentiond.history.keeper import HistoryKeeper
 from retentiond.model import GroupKind, Verdict
 from retentiond.state.audit_records import deleted_by_day
-from retentiond.state.groups_lookup import readers_of, topics_read_by
+from retentiond.state.groups_lookup import readers_of
 from retentiond.state.operator_actions import read_pause
 from retentiond.tell.api import api
-from retentiond.tell.figures.group_rows import group_of
+from retentiond.tell.figures.group_rows import groups_on
 from retentiond.tell.page import details, overview, recent
 from retentiond.tell.page.render import Assets, environment
 from retentiond.tell.report import CycleReport
@@ -102,7 +103,8 @@ class _Site:
             figure_columns=overview.FIGURE_COLUMNS,
             spans=SPANS,
             recent=self.charts.of(span, now_ms),
-            seen=overview.overview(report, wanted) if report else None,
+            topics=overview.topic_items(report, wanted) if report else None,
+            freed=overview.freed_by(report, report.planned.partitions) if report else None,
         )
 
     def topic(self, request: Request) -> Response:
@@ -112,33 +114,28 @@ class _Site:
         answer = next((topic for topic in topics if topic.topic == name), None)
         if report is None or answer is None:
             return self._missing("topic", name, report, now_ms)
-        wanted = details.PartitionFilter(_asked_verdict(request), request.query_params.get("page"))
+        verdict, page = _asked_verdict(request), request.query_params.get("page")
         readers = readers_of(self.state_dir, name)
         return self._page(
             "topic.html",
             root="../",
             now_ms=now_ms,
             report=report,
-            wanted=wanted,
+            wanted_verdict=verdict,
             item=overview.topic_item(report, answer),
-            reasons=details.reasons(answer),
-            groups=details.groups(answer, readers or {}),
+            reasons=answer.alike(cause),
+            groups=groups_on(answer, readers or {}),
             groups_read=readers is not None,
-            partitions=details.partitions(answer, wanted),
+            partitions=details.partitions(answer, verdict, page),
             deleted=deleted_by_day(self.state_dir, name, now_ms, DAYS_SHOWN),
         )
 
     def group(self, request: Request) -> Response:
         name: str = request.query_params.get("name", request.path_params["name"])
         report, now_ms = self.status.report, self.now()
-        if report is None:
+        group = details.group_named(report, name, self.state_dir) if report else None
+        if group is None:
             return self._missing("group", name, report, now_ms)
-        found = details.find_group(report, name)
-        group_id = name if found is None else found
-        reads = topics_read_by(self.state_dir, group_id)
-        if found is None and not reads:
-            return self._missing("group", name, report, now_ms)
-        group = group_of(report, group_id, reads)
         is_external = group.kind == GroupKind.EXTERNAL.value
         return self._page(
             "group.html",
@@ -147,9 +144,9 @@ class _Site:
             report=report,
             group=group,
             topics=overview.paged(group.on, len(group.on), request.query_params.get("page")),
-            groups_read=reads is not None,
+            groups_read=group.remembered is not None,
             required=self.keeper.config.said_of_required(
-                group_id, reads or (), is_external=is_external
+                group.group, group.reads or (), is_external=is_external
             ),
         )
 
@@ -160,9 +157,11 @@ class _Site:
         )
 
     def _page(self, template: str, status: int = 200, /, **values: Any) -> Response:
-        health = overview.judge_health(self.status, read_pause(self.state_dir))
         html = self.env.get_template(template).render(
-            health=health, cluster_name=self.keeper.config.metrics.cluster, **values
+            findings=[*overview.findings(self.status, read_pause(self.state_dir))],
+            next_ms=overview.next_cycle_ms(self.status),
+            cluster_name=self.keeper.config.metrics.cluster,
+            **values,
         )
         return Response(html.encode(errors="replace"), status, HEADERS)
 
