@@ -14,7 +14,7 @@ from enum import Enum
 from functools import cache, cached_property
 from itertools import count
 from operator import attrgetter
-from typing import Any, NamedTuple, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, dataclass_transform
 
 
 class Storage(Enum):
@@ -189,6 +189,15 @@ class Figure(cached_property[T]):
         super().__init__(work_out)
         self.said = said
 
+    if not TYPE_CHECKING:  # it has the types of the base class
+
+        def __get__(self, row: object, owner: type[Any] | None = None) -> object:
+            """Without the lock that Python 3.11 takes for each figure: two threads may work out the
+            same value."""
+            if row is None:
+                return self
+            return row.__dict__.setdefault(self.attrname, self.func(row))
+
 
 def figure(
     kind: FieldType, meaning: str, documents: tuple[str, ...] | None = None, **where: Any
@@ -250,11 +259,14 @@ class FiguresOf:
         self, fold: Callable[[Iterator[Any]], T], of: str | None, said: Said, many: str
     ) -> Figure[T]:
         def work_out(row: object) -> T:
-            value = attrgetter(of or made.attrname or "")
-            return fold(map(value, getattr(row, self._parts)))
+            value_of = _getter(of or made.attrname or "")
+            return fold(map(value_of, getattr(row, self._parts)))
 
         made = Figure(work_out, replace(said, many=many))
         return made
+
+
+_getter: Callable[[str], Callable[[Any], Any]] = cache(attrgetter)
 
 
 def total(figures: Iterable[N | None]) -> N | None:

@@ -27,7 +27,7 @@ from retentiond.tell.report import (
 )
 from retentiond.tell.web import DaemonStatus
 
-Answer = Callable[[Request, CycleReport], dict[str, Any] | None]
+Answer = Callable[[Request, CycleReport], dict[str, Any] | bytes | None]
 
 
 def api(status: DaemonStatus, state_dir: Path) -> list[BaseRoute]:
@@ -41,6 +41,8 @@ def api(status: DaemonStatus, state_dir: Path) -> list[BaseRoute]:
             told = answer(request, status.report)
             if told is None:
                 return JSONResponse({"error": "the last cycle knows nothing of this name"}, 404)
+            if isinstance(told, bytes):
+                return Response(told, media_type=JSONResponse.media_type)
             return JSONResponse(evidence_document(status.report) | told)
 
         return respond
@@ -61,15 +63,16 @@ def api(status: DaemonStatus, state_dir: Path) -> list[BaseRoute]:
 
 @dataclass(frozen=True, slots=True)
 class _Answers:
-    """What stands in a document beside when and from which evidence; None for an unknown name."""
+    """What stands in a document beside when and from which evidence, or a whole document as JSON;
+    None for an unknown name."""
 
     state_dir: Path
 
     def plan(self, _request: Request, report: CycleReport) -> dict[str, Any]:
         return document(report, with_outcomes=True)
 
-    def topics(self, _request: Request, report: CycleReport) -> dict[str, Any]:
-        return {"topics": [document_of(topic) for topic in report.answers.topics]}
+    def topics(self, _request: Request, report: CycleReport) -> bytes:
+        return report.topics_json
 
     def topic(self, request: Request, report: CycleReport) -> dict[str, Any] | None:
         name = request.path_params["name"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -88,6 +89,13 @@ class CycleReport:
     @cached_property
     def answers(self) -> ClusterAnswer:
         return cluster_answer(map(self._answer, self.plan.rows), self.disk)
+
+    @cached_property
+    def topics_json(self) -> bytes:
+        """What ``/api/topics`` answers: made once, because dashboards ask again and again."""
+        topics = [document_of(topic) for topic in self.answers.topics]
+        document = evidence_document(self) | {"topics": topics}
+        return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
 
     @property
     def trials(self) -> tuple[TopicAnswer, ...]:
