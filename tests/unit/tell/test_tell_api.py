@@ -41,6 +41,8 @@ def test_each_topic_has_its_row_with_when_it_was_planned(visitor: Visitor) -> No
     by_name = {topic["topic"]: topic for topic in document["topics"]}
     assert by_name.keys() == {"orders", "clicks"}
     assert by_name["orders"]["verdicts"] == {"delete": 1, "hold": 1}
+    visitor.status.publish(report(ROWS[:1]))
+    assert [topic["topic"] for topic in visitor.get("/api/topics").json()["topics"]] == ["clicks"]
 
 
 def test_a_topic_s_document_has_its_partitions_as_the_plan_has_them(visitor: Visitor) -> None:
