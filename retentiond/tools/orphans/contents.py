@@ -97,28 +97,22 @@ def read_contents(folder: PartitionFolder) -> Contents:
     """Reads a partition folder. Raises `Gone`, OSError."""
     with opened(folder) as fd:
         entries = files(fd)
+        segments = [name for name in sorted(entries) if SEGMENT.fullmatch(name)]
         problem = unknown_file(entries, folder.device)
         newest_ms = None
         if problem is None:
             try:
-                newest_ms = _newest(fd, entries)
+                times_ms = (_newest_of(fd, name, entries) for name in segments)
+                newest_ms = max(times_ms, default=None)
             except Misread as error:
                 problem = str(error)
         return Contents(
-            segment_bytes=sum(
-                status.st_size for name, status in entries.items() if SEGMENT.fullmatch(name)
-            ),
+            segment_bytes=sum(entries[name].st_size for name in segments),
             newest_ms=newest_ms,
             changed_ms=max((_ms(status.st_ctime_ns) for status in entries.values()), default=0),
             inodes=frozenset((status.st_dev, status.st_ino) for status in entries.values()),
             problem=problem,
         )
-
-
-def _newest(fd: int, entries: Mapping[str, os.stat_result]) -> int | None:
-    """The newest timestamp of all segments; None if there is no segment."""
-    times = [_newest_of(fd, name, entries) for name in sorted(entries) if SEGMENT.fullmatch(name)]
-    return max(times, default=None)
 
 
 def _newest_of(fd: int, name: str, entries: Mapping[str, os.stat_result]) -> int:

@@ -78,8 +78,9 @@ def scan(
     broker_retention: int | Failure | None = Failure("BROKER_NOT_AVAILABLE", "it is down")
     if is_alive:
         broker_retention = cluster.retention_ms(disks.broker)
-    told_before = None if is_alive else memory.retention_ms
-    retention = _retention(broker_retention, told_before, terms)
+    elif memory.retention_ms is not None:  # what it told before it went down
+        broker_retention = memory.retention_ms
+    retention = broker_retention if terms.retention_ms is None else terms.retention_ms
     if isinstance(retention, Failure):
         incomplete.append(
             f"broker {disks.broker} does not tell its log.retention.* ({retention}); "
@@ -105,25 +106,13 @@ def scan(
                 orphans.append(orphan)
     retention_ms = None if isinstance(retention, Failure) else retention
     taken = Scan(disks, at_ms, tuple(incomplete), retention_ms, tuple(orphans), tuple(unclear))
-    kept = remembered(taken, folders, memory, assigned)
-    kept = replace(kept, was_alive=kept.was_alive or is_alive)
+    was_alive = memory.was_alive or is_alive
+    kept = replace(remembered(taken, folders, memory, assigned), was_alive=was_alive)
     if not incomplete:
         kept = replace(kept, looked_at=up)
     if not isinstance(broker_retention, Failure):
         kept = replace(kept, retention_ms=broker_retention)
     return taken, kept
-
-
-def _retention(
-    broker_retention: int | Failure | None, told_before: int | None, terms: RemovalTerms
-) -> int | Failure | None:
-    """The retention of the terms, else the broker's, else the one that a broker which is down has
-    ``told_before``."""
-    if terms.retention_ms is not None:
-        return terms.retention_ms
-    if isinstance(broker_retention, Failure) and told_before is not None:
-        return told_before
-    return broker_retention
 
 
 def remembered(
