@@ -196,8 +196,7 @@ def show(items: Sequence[Item], output: Output, *, dry_run: bool) -> None:
     """Plain lines and no table: a rich one would take longer than the deletion."""
     if output is Output.JSON:
         document = {"dry_run": dry_run, "partitions": [*map(document_of, items)]}
-        json.dump(document, sys.stdout, indent=2)
-        sys.stdout.write("\n")
+        print(json.dumps(document, indent=2))
         return
     for line in lines(items):
         print(line)

@@ -69,7 +69,10 @@ def _show(examination: Examination) -> None:
             remedy = f". Remedy: {finding.remedy}" if finding.remedy else ""
             line = f"{finding.level:<8} {finding.subject}: {finding.sentence}{remedy}"
             printer.say(printable(line))
-    printer.say(_summary(examination))
+    printer.say(
+        f"{_many(examination.problems, 'problem')}, {_many(examination.warnings, 'warning')}; "
+        f"{_many(examination.ok, 'check')} {say_verb(examination.ok, 'is', 'are')} ok."
+    )
 
 
 def _table(findings: tuple[Finding, ...]) -> Table:
@@ -89,13 +92,6 @@ def _table(findings: tuple[Finding, ...]) -> Table:
             text,
         )
     return table
-
-
-def _summary(examination: Examination) -> str:
-    return (
-        f"{_many(examination.problems, 'problem')}, {_many(examination.warnings, 'warning')}; "
-        f"{_many(examination.ok, 'check')} {say_verb(examination.ok, 'is', 'are')} ok."
-    )
 
 
 def _many(count: int, what: str) -> str:

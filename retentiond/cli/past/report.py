@@ -56,7 +56,6 @@ def report(  # noqa: PLR0917 - typer hands each option over by its name
 
     Example: retentiond report --output json | jq .total
     """
-    path = set_up(config, debug)
     if file is not None:
         refuse_without_folder(file)
     from retentiond.cli.output.report import html, json_text, table_text
@@ -64,7 +63,7 @@ def report(  # noqa: PLR0917 - typer hands each option over by its name
     from retentiond.history.ask.report import report as reported
     from retentiond.history.ask.report import without_retentiond
 
-    loaded, asked = load(path), period(since)
+    loaded, asked = load(set_up(config, debug)), period(since)
 
     def question(past: Past, session: SparkSession) -> Report:
         questions = asked_questions(past, matching(None), loaded.policy_for)
