@@ -192,9 +192,10 @@ def _say_what_it_means(path: Path, config: Config, no_secrets: bool, verbose: bo
 
 
 def _meaning(entry: PolicyEntry) -> str:
+    from retentiond.config.settings import sentence
     from retentiond.kafka.interface import INTERNAL_TOPICS
 
-    return INTERNAL if entry.topics in INTERNAL_TOPICS else entry.meaning
+    return INTERNAL if entry.topics in INTERNAL_TOPICS else sentence(entry.policy)
 
 
 def _about_pressure(config: Config) -> Iterator[str]:

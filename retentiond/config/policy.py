@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -25,7 +26,7 @@ from retentiond.config.no_policy import (
     refusal,
 )
 from retentiond.config.rules import PRESSURE, GroupRules, PolicyFile, TopicEntry, TopicRules
-from retentiond.config.settings import TopicPolicy, refined, sentence
+from retentiond.config.settings import TopicPolicy, refined
 from retentiond.config.values import is_unknown
 from retentiond.errors import ConfigError, together
 from retentiond.formatting import listed, say_duration
@@ -75,11 +76,6 @@ class PolicyEntry:
         return f"topics matching {text}{besides}"
 
     @property
-    def meaning(self) -> str:
-        """What it says of them, in a sentence."""
-        return sentence(self.policy)
-
-    @property
     def switches_off(self) -> bool:
         """Whether it says itself that nothing is deleted: a default does not."""
         return self.entry.enable is False
@@ -95,7 +91,7 @@ class PolicyEntry:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Policies:
     """The policy of every entry, ready to be asked for thousands of topics."""
 
@@ -103,11 +99,17 @@ class Policies:
     files: tuple[str, ...]  # the teams' files, by name
     fences: Fences
     unreadable: tuple[UnreadableFile, ...]  # fenced files that can't be used
-    _by_name: dict[str, PolicyEntry]
-    _by_pattern: tuple[PolicyEntry, ...]
     _of_topics: dict[str, TopicPolicy | NoPolicy | None] = field(
         default_factory=dict, repr=False, compare=False
     )
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, PolicyEntry]:
+        return {entry.entry.name: entry for entry in self.entries if entry.entry.name is not None}
+
+    @cached_property
+    def _by_pattern(self) -> tuple[PolicyEntry, ...]:
+        return tuple(entry for entry in self.entries if entry.entry.pattern is not None)
 
     def holding(self, files: Iterable[UnreadableFile]) -> Policies:
         """These policies, but that the fenced ``files`` can't be used any more either."""
@@ -122,8 +124,6 @@ class Policies:
             self.files,
             self.fences,
             tuple(held.values()),
-            {name: entry for name, entry in self._by_name.items() if entry.file not in held},
-            tuple(entry for entry in self._by_pattern if entry.file not in held),
         )
 
     def with_queries_of(self, before: Policies) -> Policies:
@@ -293,14 +293,7 @@ def work_out_policies(
     if errors:
         raise together([*errors, *(file.error for file in unreadable)])
     entries += (entry for name in names for entry in taken.get(name, ()))
-    return Policies(
-        tuple(entries),
-        tuple(names),
-        fences,
-        tuple(unreadable),
-        by_name,
-        tuple(entry for entry in entries if entry.entry.pattern is not None),
-    )
+    return Policies(tuple(entries), tuple(names), fences, tuple(unreadable))
 
 
 def _queries(readers: Iterable[ExternalReader]) -> Iterator[ExternalReader]:

@@ -454,6 +454,7 @@ class Daemon:
         self._schedule(in_force.config)
 
     def _show(self, config: Config) -> None:
+        """By the endpoints and the metrics."""
         self._status.interval_ms = config.schedule.interval_ms
         self._status.pressure_interval_ms = config.schedule.under_pressure_ms
         self._status.unreadable = config.unreadable
