@@ -4,7 +4,6 @@ shows."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,18 +26,19 @@ from retentiond.tell.report import (
 )
 from retentiond.tell.web import DaemonStatus
 
-Answer = Callable[[Request, CycleReport], dict[str, Any] | bytes | None]
+Answer = Callable[[Request, CycleReport, Path], dict[str, Any] | bytes | None]
+"""From a report and ``state_dir``: what stands in a document beside when and from which evidence,
+or a whole document as JSON; None for an unknown name."""
 
 
 def api(status: DaemonStatus, state_dir: Path) -> list[BaseRoute]:
     """The routes. ``state_dir`` is only read."""
-    answers = _Answers(state_dir)
 
     def of_report(answer: Answer) -> Callable[[Request], Response]:
         def respond(request: Request) -> Response:
             if status.report is None:
                 return JSONResponse({"error": "no plan yet"}, 503)
-            told = answer(request, status.report)
+            told = answer(request, status.report, state_dir)
             if told is None:
                 return JSONResponse({"error": "the last cycle knows nothing of this name"}, 404)
             if isinstance(told, bytes):
@@ -52,48 +52,45 @@ def api(status: DaemonStatus, state_dir: Path) -> list[BaseRoute]:
         return JSONResponse({"findings": found})
 
     return [
-        Route("/api/plan", of_report(answers.plan)),
-        Route("/api/topics", of_report(answers.topics)),
-        Route("/api/topics/{name:path}", of_report(answers.topic)),
-        Route("/api/groups", of_report(answers.groups)),
-        Route("/api/groups/{name:path}", of_report(answers.group)),
+        Route("/api/plan", of_report(plan)),
+        Route("/api/topics", of_report(topics)),
+        Route("/api/topics/{name:path}", of_report(topic)),
+        Route("/api/groups", of_report(groups)),
+        Route("/api/groups/{name:path}", of_report(group)),
         Route("/api/health", health),
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Answers:
-    """What stands in a document beside when and from which evidence, or a whole document as JSON;
-    None for an unknown name."""
+def plan(_request: Request, report: CycleReport, _state_dir: Path) -> dict[str, Any]:
+    return document(report, with_outcomes=True)
 
-    state_dir: Path
 
-    def plan(self, _request: Request, report: CycleReport) -> dict[str, Any]:
-        return document(report, with_outcomes=True)
+def topics(_request: Request, report: CycleReport, _state_dir: Path) -> bytes:
+    return report.topics_json
 
-    def topics(self, _request: Request, report: CycleReport) -> bytes:
-        return report.topics_json
 
-    def topic(self, request: Request, report: CycleReport) -> dict[str, Any] | None:
-        name = request.path_params["name"]
-        topic = next((topic for topic in report.answers.topics if topic.topic == name), None)
-        if topic is None:
-            return None
-        readers = readers_of(self.state_dir, name)
-        return document_of(topic) | {
-            "groups": None
-            if readers is None
-            else [document_of(group) for group in groups_on(topic, readers)],
-            "partitions": [
-                partition_document(partition) | outcome_document(partition.outcome)
-                for partition in topic.partitions
-            ],
-        }
+def topic(request: Request, report: CycleReport, state_dir: Path) -> dict[str, Any] | None:
+    name = request.path_params["name"]
+    topic = next((topic for topic in report.answers.topics if topic.topic == name), None)
+    if topic is None:
+        return None
+    readers = readers_of(state_dir, name)
+    return document_of(topic) | {
+        "groups": None
+        if readers is None
+        else [document_of(group) for group in groups_on(topic, readers)],
+        "partitions": [
+            partition_document(partition) | outcome_document(partition.outcome)
+            for partition in topic.partitions
+        ],
+    }
 
-    def groups(self, _request: Request, report: CycleReport) -> dict[str, Any]:
-        return {"groups": [document_of(group, GROUP_LIST) for group in groups_of(report)]}
 
-    def group(self, request: Request, report: CycleReport) -> dict[str, Any] | None:
-        name = request.query_params.get("name", request.path_params["name"])
-        group = group_named(report, name, self.state_dir)
-        return None if group is None else document_of(group, GROUP)
+def groups(_request: Request, report: CycleReport, _state_dir: Path) -> dict[str, Any]:
+    return {"groups": [document_of(group, GROUP_LIST) for group in groups_of(report)]}
+
+
+def group(request: Request, report: CycleReport, state_dir: Path) -> dict[str, Any] | None:
+    name = request.query_params.get("name", request.path_params["name"])
+    group = group_named(report, name, state_dir)
+    return None if group is None else document_of(group, GROUP)

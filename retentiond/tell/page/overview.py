@@ -6,11 +6,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from retentiond.disks.broker_disks import DiskReport
-from retentiond.fields import PAGE, TEXT, WORD, Shown, described, figures_of, said, total
+from retentiond.fields import PAGE, TEXT, WORD, described, figures_of, said, total
 from retentiond.formatting import say_bytes, say_many
 from retentiond.model import Outcome, Verdict
 from retentiond.state.operator_actions import Pause
@@ -148,10 +147,6 @@ class Order(NamedTuple):
 BY_FREES = Order("reclaimable", is_descending=True)
 
 
-def _known(field: Shown, topic: TopicAnswer) -> int:
-    return int(field.of(topic) or 0)
-
-
 FIGURE_COLUMNS = {
     field.said.sort or field.name: field
     for field in figures_of(TopicAnswer)
@@ -168,7 +163,7 @@ def _most_kept(topic: TopicAnswer) -> tuple[int, ...]:
 
 
 FIGURES: Mapping[str, Callable[[TopicAnswer], Any]] = {
-    **{name: partial(_known, field) for name, field in FIGURE_COLUMNS.items()},
+    **{name: field.of for name, field in FIGURE_COLUMNS.items()},
     "kept": _most_kept,
 }
 
@@ -193,7 +188,8 @@ def in_order(cluster: ClusterAnswer, order: Order) -> Sequence[TopicAnswer]:
     by_name = sorted(cluster.topics, key=lambda topic: topic.topic)
     if order.by == "name":
         return by_name[::-1] if order.is_descending else by_name
-    return sorted(by_name, key=FIGURES[order.by], reverse=order.is_descending)
+    figure = FIGURES[order.by]
+    return sorted(by_name, key=lambda topic: figure(topic) or 0, reverse=order.is_descending)
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,16 +276,6 @@ class Paged(Generic[T]):
     pages: int
     found: int
     total: int
-
-    @property
-    def first(self) -> int:
-        """The number of the page's first row among the matching rows, from 1 on; 0 if there is
-        none."""
-        return (self.number - 1) * PAGE_ROWS + 1 if self.found else 0
-
-    @property
-    def last(self) -> int:
-        return max(0, self.first + len(self.rows) - 1)
 
     def map(self, item: Callable[[T], U]) -> Paged[U]:
         return Paged([*map(item, self.rows)], self.number, self.pages, self.found, self.total)
