@@ -325,9 +325,6 @@ class Config(Section):
         look.add_files(())
         return look
 
-    def policies_about(self, topic: str) -> tuple[TopicPolicy, ...]:
-        return self._policies.of_entries_about(topic)
-
     def policy_for(self, topic: str) -> TopicPolicy | NoPolicy | None:
         return self._policies.policy_for(topic)
 

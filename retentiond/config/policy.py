@@ -182,17 +182,6 @@ class Policies:
     def has_entry(self, topic: str) -> bool:
         return topic in self._by_name or any(entry.matches(topic) for entry in self._by_pattern)
 
-    def of_entries_about(self, topic: str) -> tuple[TopicPolicy, ...]:
-        """The different policies of the entries about the topic: those that enable it, or else all
-        of them."""
-        exact = self._by_name.get(topic)
-        entries = (
-            [exact] if exact else [entry for entry in self._by_pattern if entry.matches(topic)]
-        )
-        policies = [entry.policy for entry in entries]
-        enabling = [policy for policy in policies if policy.enabled] or policies
-        return tuple(policy for at, policy in enumerate(enabling) if policy not in enabling[:at])
-
     def _work_out(self, topic: str) -> TopicPolicy | NoPolicy | None:
         if exact := self._by_name.get(topic):
             return exact.policy if exact.policy.enabled else None

@@ -234,7 +234,7 @@ def _changed(config: Config, topic: str, settings: dict[str, Any]) -> TopicPolic
     except ValidationError as error:
         first = error.errors()[0]
         raise ConfigError(sentence_of(first), path=f"--set {topic}:{path_of(first)}") from None
-    policies = config.policies_about(topic) or (refined(TopicPolicy(), config.defaults),)
+    policies = _policies_about(config, topic) or [refined(TopicPolicy(), config.defaults)]
     if len(policies) > 1:
         raise ConfigError(
             "several patterns treat the topic differently; try a file that names it, with --policy",
@@ -250,6 +250,15 @@ def _changed(config: Config, topic: str, settings: dict[str, Any]) -> TopicPolic
                 path=f"--set {topic}:groups",
             )
     return _with_pressure_at_most(policy, topic, entry.key_of_retention(PRESSURE))
+
+
+def _policies_about(config: Config, topic: str) -> list[TopicPolicy]:
+    """The different policies of the entries about the topic: those that enable it, or else all of
+    them."""
+    exact = [entry.policy for entry in config.entries if entry.entry.name == topic]
+    policies = exact or [entry.policy for entry in config.entries if entry.matches(topic)]
+    enabling = [policy for policy in policies if policy.enabled] or policies
+    return [policy for at, policy in enumerate(enabling) if policy not in enabling[:at]]
 
 
 def _with_pressure_at_most(policy: TopicPolicy, topic: str, written: str | None) -> TopicPolicy:
