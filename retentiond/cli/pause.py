@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from retentiond.cli.options import ConfigPath, Debug, load, set_up
+from retentiond.cli.options import ConfigPath, Debug, load_state_dir, set_up
 from retentiond.cli.output.printing import Printer, next_cycle
 from retentiond.errors import StateError, UsageError
 from retentiond.fields import rfc3339
@@ -36,7 +36,7 @@ def pause(
 
     Example: retentiond pause "incident 4711: consumers are being replayed"
     """
-    state_dir = load(set_up(config, debug)).state_dir
+    state_dir, _ = load_state_dir(set_up(config, debug))
     reason = os.fsencode(reason).decode("utf-8", "replace")  # a plain locale knows no other letters
     pausing = action_now("pause", None, reason)
     paused = Pause(reason, rfc3339(pausing.at_ms), pausing.operator)
@@ -61,8 +61,7 @@ def resume(config: ConfigPath = None, debug: Debug = False) -> None:
 
     Example: retentiond resume
     """
-    loaded = load(set_up(config, debug))
-    state_dir = loaded.state_dir
+    state_dir, dry_run = load_state_dir(set_up(config, debug))
     before = read_pause(state_dir)
     if before is None:
         Printer().say("It was not paused.")
@@ -72,7 +71,7 @@ def resume(config: ConfigPath = None, debug: Debug = False) -> None:
     if (now := read_pause(state_dir)) != before:
         raise UsageError(f"it was paused again meanwhile, and stays {now}; resume it again")
     remove_pause(state_dir)
-    Printer().say(f"{next_cycle(loaded.dry_run)} It was {before}.")
+    Printer().say(f"{next_cycle(dry_run)} It was {before}.")
 
 
 def backup(
@@ -89,7 +88,7 @@ def backup(
 
     Example: retentiond backup /backup/2026-11-25
     """
-    state_dir = load(set_up(config, debug)).state_dir
+    state_dir, _ = load_state_dir(set_up(config, debug))
     from retentiond.state.backup import back_up
 
     names = back_up(state_dir, folder)

@@ -13,16 +13,18 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from pydantic import Field, ValidationError
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaValue
 from pydantic_core import core_schema
 
 from retentiond.config.config import Config
-from retentiond.config.document import CheckProperties, Outside
+from retentiond.config.document import CheckProperties, Outside, read_document, substitute
 from retentiond.config.files import ConfigFiles
 from retentiond.config.parsing import parsed, read_text
 from retentiond.config.policy_files import check_readers, read_policy_files
+from retentiond.config.values import Folder, Section
 from retentiond.errors import ConfigError
-from retentiond.state_places import SYSTEM_STATE_DIR
+from retentiond.state_places import SYSTEM_STATE_DIR, daemon_state_dir
 
 MOST_BYTES = 64 << 20
 
@@ -99,6 +101,31 @@ def _config(text: str, outside: Outside, *, none_yet: bool = False) -> Config:
             path="state_dir",
         )
     return config
+
+
+class _StateDirAlone(Section):
+    state_dir: Folder = Field(default_factory=daemon_state_dir)
+
+
+def state_dir_alone(path: Path, environ: Mapping[str, str], option: str = "--config") -> Path:
+    """The ``state_dir`` of a configuration that may be wrong elsewhere, in a team's file for one.
+    None of its other settings and files is read. Raises ConfigError, also if the folder depends on
+    the user."""
+    files = ConfigFiles()
+    tree = read_document(read_text(path, option, files, MOST_BYTES))
+    if not isinstance(tree, dict):
+        raise ConfigError("expected a mapping of settings")
+    tree = {key: value for key, value in tree.items() if key == "state_dir"}
+    try:
+        tree = substitute(tree, Outside(environ, files, path.parent))
+        state_dir = _StateDirAlone.model_validate(tree).state_dir
+    except ValidationError:
+        raise ConfigError("expected a folder", path="state_dir") from None
+    if not tree and state_dir != SYSTEM_STATE_DIR:
+        raise ConfigError(
+            "expected a folder, because the default depends on the user", path="state_dir"
+        )
+    return state_dir
 
 
 EXAMPLE, SCHEMA = "retentiond.yaml", "retentiond.schema.json"

@@ -171,8 +171,10 @@ def _console(to: TextIO | None = None, look: Look | None = None) -> Console:
     return Console(file=to, markup=False, emoji=False, highlight=False, **terminal)
 
 
-def next_cycle(dry_run: bool) -> str:
-    """What it does once nothing holds it up any more."""
+def next_cycle(dry_run: bool | None) -> str:
+    """What it does once nothing holds it up any more. ``dry_run``: None if it is not known."""
+    if dry_run is None:
+        return "The next cycle deletes again, unless its configuration's dry_run is true."
     if dry_run:
         return (
             "Nothing is deleted yet, because dry_run is true: the next cycle only plans. A daemon "

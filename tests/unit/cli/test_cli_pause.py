@@ -129,3 +129,61 @@ def test_a_state_directory_that_can_not_be_made_is_an_error(
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith(f"retentiond: {state_dir / 'paused'} can't be written (")
     assert done.err.endswith("so nothing is paused\n")
+
+
+WRONG = {
+    "a team's file": (
+        "policies: teams/*.yaml",
+        "teams/payments.yaml: owner: expected this setting",
+    ),
+    "another setting": ("dry_rum: false", "dry_rum: unknown setting"),
+    "a variable that is not set": ("metrics: {cluster: '${NOWHERE}'}", "NOWHERE"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG.keys())
+def test_a_mistake_elsewhere_in_the_configuration_keeps_nobody_from_pausing(
+    command: Command, config_file: Path, state_dir: Path, tmp_path: Path, wrong: tuple[str, str]
+) -> None:
+    """The daemon goes on with the configuration before, and an operator must be able to stop it."""
+    (tmp_path / "teams").mkdir()
+    (tmp_path / "teams" / "payments.yaml").write_text("topics: []\n")
+    line, why = wrong
+    config_file.write_text(f"state_dir: {state_dir}\n{line}\n{CONFIG}")
+
+    done = command("pause", "why", "--config", config_file)
+    assert (done.code, paused(state_dir).reason) == (0, "why")
+    assert why in done.err
+    assert done.err.startswith("retentiond: warning: ")
+    assert command("audit", "--actions", "--config", config_file).code == 0
+    assert command("backup", tmp_path / "copy", "--config", config_file).code == 0
+
+    resumed = command("resume", "--config", config_file)
+    assert (resumed.code, read_pause(state_dir)) == (0, None)
+    assert (
+        "The next cycle deletes again, unless its configuration's dry_run is true." in resumed.out
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["state_dir: [a]\ndry_rum: false\n", "state_dir: ''\ndry_rum: false\n", "dry_rum: [\n", "a\n"],
+)
+def test_a_state_dir_that_is_not_known_is_the_configurations_error(
+    command: Command, config_file: Path, text: str
+) -> None:
+    config_file.write_text(text)
+    done = command("pause", "why", "--config", config_file)
+    assert (done.code, done.out) == (2, "")
+    assert "warning" not in done.err
+    assert "Traceback" not in done.err
+
+
+def test_without_state_dir_no_folder_is_guessed(
+    command: Command, config_file: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """By default it may depend on the user, and the daemon is perhaps another one's."""
+    monkeypatch.setattr("retentiond.config.reader.SYSTEM_STATE_DIR", tmp_path / "nowhere")
+    config_file.write_text(f"dry_rum: false\n{CONFIG}")
+    done = command("pause", "why", "--config", config_file)
+    assert (done.code, "dry_rum: unknown setting" in done.err) == (2, True)
