@@ -114,3 +114,12 @@ def test_what_the_client_does_is_logged_with_debug_only(command: Command) -> Non
     assert '"logger": "kafka.' not in command(*asked).err
     assert '"logger": "kafka.' in command(*asked, "--debug").err
     assert '"logger": "kafka.' in command("--debug", *asked).err
+
+
+def test_no_name_in_a_warning_steers_the_terminal(command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "offsets\x1b[31m.json"
+    path.write_text('{"partitions": [], "colour": "red"}')
+    done = command("delete-records", *SERVER, "--offset-json-file", path, "--dry-run")
+    warning = "offsets\N{REPLACEMENT CHARACTER}[31m.json: colour: this field is unknown"
+    assert warning in done.err
+    assert "\x1b" not in done.err
