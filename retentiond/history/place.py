@@ -77,6 +77,8 @@ def errors_explained(place: str) -> Iterator[None]:
     except HistoryUnavailable:
         raise
     except TableNotFoundError as error:
+        if not is_remote(place):
+            _refuse_denied(place)
         raise HistoryUnavailable(f"there is no history in {place} yet", kind="missing") from error
     except CommitFailedError as error:
         raise HistoryUnavailable(
@@ -88,6 +90,19 @@ def errors_explained(place: str) -> Iterator[None]:
         raise HistoryUnavailable(
             f"the history in {place} can't be used ({shown(error)}); {remedy}", kind=kind
         ) from error
+
+
+def _refuse_denied(place: str) -> None:
+    """A folder that this user may not look into would seem to have no history."""
+    folder, access = Path(place).absolute(), os.R_OK | os.X_OK
+    while not os.path.exists(folder):
+        folder, access = folder.parent, os.X_OK
+    if not os.access(folder, access):
+        raise HistoryUnavailable(
+            f"the history in {place} can't be used ({folder}: Permission denied); run the command "
+            "as the daemon's user",
+            kind="not allowed",
+        )
 
 
 def _cause(error: Exception, place: str) -> tuple[str, str]:

@@ -21,7 +21,7 @@ from pathlib import Path
 from retentiond.errors import StateError
 from retentiond.fields import Storage
 from retentiond.model import ROW_FIELDS
-from retentiond.state.state_dir import connect, created, say_remedy, version_of
+from retentiond.state.state_dir import connect, created, is_there, say_remedy, version_of
 
 AUDIT_NAME = "audit.db"
 SCHEMA_VERSION = 2
@@ -148,7 +148,7 @@ def open_for_writing(state_dir: Path) -> sqlite3.Connection:
     none. Raises `StateError` if the file is damaged, of another version or unusable."""
     path = state_dir / AUDIT_NAME
     try:
-        if not path.exists():
+        if not is_there(path):
             leftover = path.with_name(f"{path.name}-wal")
             if leftover.exists():  # SQLite would replay it into the new file
                 raise damaged(path, f"it is missing, and its {leftover.name} is there")
@@ -165,6 +165,15 @@ def open_for_writing(state_dir: Path) -> sqlite3.Connection:
     return connection
 
 
+def is_begun(state_dir: Path) -> bool:
+    """Whether there is an audit log. Raises `StateError` if this user may not know."""
+    path = state_dir / AUDIT_NAME
+    try:
+        return is_there(path)
+    except OSError as exc:
+        raise unusable(path, exc) from exc
+
+
 @contextmanager
 def opened_for_reading(
     state_dir: Path, timeout_s: float = math.inf
@@ -172,7 +181,7 @@ def opened_for_reading(
     """Raises `StateError` if there is no audit log, if it can't be read, or once the time is
     over."""
     path = state_dir / AUDIT_NAME
-    if not path.exists():
+    if not is_begun(state_dir):
         raise StateError(
             f"there is no audit log in {state_dir}; the first cycle of a daemon with this "
             "state_dir begins one"

@@ -53,7 +53,7 @@ from retentiond.model import (
     Verdict,
     result_of,
 )
-from retentiond.state.audit_file import AUDIT_NAME, AUDITED, opened_for_reading
+from retentiond.state.audit_file import AUDITED, is_begun, opened_for_reading
 
 PAGE_ROWS = 1000
 
@@ -250,9 +250,9 @@ def deleted_by_day(
     today = now_ms // DAY_MS
     since_ms, last_ms = (today + 1 - days) * DAY_MS, (today + 1) * DAY_MS - 1
     values = {"topic": topic, "since_ms": since_ms, "last_ms": last_ms}
-    if not (state_dir / AUDIT_NAME).exists():
-        return ()  # nothing was deleted yet
     try:
+        if not is_begun(state_dir):
+            return ()  # nothing was deleted yet
         with opened_for_reading(state_dir, timeout_s) as connection:
             rows = connection.execute(BY_DAY, values).fetchall()
     except StateError:

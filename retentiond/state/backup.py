@@ -19,7 +19,7 @@ from retentiond.state.audit_file import AUDIT_NAME
 from retentiond.state.groups_file import NAME as GROUPS_NAME
 from retentiond.state.groups_file import loss_of_missing
 from retentiond.state.operator_actions import Pause, action_now, write_pause
-from retentiond.state.state_dir import connect, say_denied, sync
+from retentiond.state.state_dir import connect, is_there, say_denied, sync
 
 
 def back_up(state_dir: Path, to: Path) -> tuple[str, ...]:
@@ -29,7 +29,11 @@ def back_up(state_dir: Path, to: Path) -> tuple[str, ...]:
     can't be copied."""
     if to.exists():
         raise UsageError(f"{to} already exists; give a new folder, such as {to}-2")
-    names = tuple(name for name in (AUDIT_NAME, GROUPS_NAME) if (state_dir / name).exists())
+    try:
+        names = tuple(name for name in (AUDIT_NAME, GROUPS_NAME) if is_there(state_dir / name))
+    except OSError as error:
+        denied = say_denied(state_dir / AUDIT_NAME)
+        raise StateError(f"{state_dir} can't be copied: {denied or error}") from error
     if not names:
         raise StateError(f"there is nothing to back up in {state_dir}: no cycle has written it yet")
     groups = state_dir / GROUPS_NAME
@@ -53,8 +57,8 @@ def back_up(state_dir: Path, to: Path) -> tuple[str, ...]:
         shutil.rmtree(unfinished, ignore_errors=True)
         why: object = error
         if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_CANTOPEN:
-            denied = (say_denied(state_dir / name) for name in names)
-            why = next(filter(None, denied), error)
+            denials = (say_denied(state_dir / name) for name in names)
+            why = next(filter(None, denials), error)
         raise StateError(f"{state_dir} can't be copied to {to}: {why}") from error
     return (*names, "paused")
 

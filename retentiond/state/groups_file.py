@@ -13,7 +13,7 @@ from retentiond.errors import StateError, StateReplaced
 from retentiond.memory.remembered import Remembered
 from retentiond.state.audit_file import AUDIT_NAME
 from retentiond.state.groups_tables import read_all, read_cluster_id
-from retentiond.state.state_dir import DatabaseFiles, connect, created, version_of
+from retentiond.state.state_dir import DatabaseFiles, connect, created, is_there, version_of
 
 NAME = "groups.db"
 SCHEMA_VERSION = 7
@@ -57,7 +57,7 @@ ACCEPT = "`retentiond groups accept` goes on without it"
 def open_for_writing(path: Path) -> sqlite3.Connection:
     """Opens the file for the holder of the state lock: creates a missing one, and keeps a damaged
     one aside. Raises `StateError` for a file of another schema, `OSError` and `sqlite3.Error`."""
-    if not path.exists():
+    if not is_there(path):
         lost = loss_of_missing(path)
         _put_aside(path)  # SQLite would replay a leftover write-ahead log into the new file
         _create(path, lost)
@@ -82,7 +82,7 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
 def open_shared(path: Path) -> sqlite3.Connection:
     """Opens a file that another process may be using. Neither creates nor repairs it. Raises
     `StateError`, `OSError` and `sqlite3.Error`."""
-    if not path.exists():
+    if not is_there(path):
         if loss_of_missing(path):
             raise StateError(
                 f"the remembered groups are gone: {path} is missing; restart retentiond, which "
@@ -164,12 +164,12 @@ def _asked_of_audit(path: Path, query: str) -> list[object] | None:
     """A column of the audit log beside the file ``path``; empty if there is no log, None if it
     can't be read: its own writer reports what is wrong with it."""
     audit = path.with_name(AUDIT_NAME)
-    if not audit.exists():
-        return []
     try:
+        if not is_there(audit):
+            return []
         with closing(connect(audit, read_only=True)) as connection:
             return [value for (value,) in connection.execute(query)]
-    except sqlite3.Error:
+    except (OSError, sqlite3.Error):
         return None
 
 

@@ -13,13 +13,13 @@ from retentiond.memory.remembered import NOTHING, Remembered
 from retentiond.snapshot import namesake_id
 from retentiond.state import groups_file
 from retentiond.state.groups_tables import read_all, read_reader, read_topic
-from retentiond.state.state_dir import connect, say_denied
+from retentiond.state.state_dir import connect, is_there, say_denied
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[sqlite3.Connection | None]:
     """Raises `StateError` if the memory is of another version. None if there is no file."""
-    if not path.exists():
+    if not is_there(path):
         yield None
         return
     with closing(connect(path, read_only=True)) as connection:
@@ -93,5 +93,5 @@ def _look_up(state_dir: Path, look_up: Callable[[sqlite3.Connection], Readers]) 
     try:
         with _opened(state_dir / groups_file.NAME) as connection:
             return None if connection is None else look_up(connection)
-    except (StateError, sqlite3.Error, ValueError, TypeError):
+    except (OSError, StateError, sqlite3.Error, ValueError, TypeError):
         return None

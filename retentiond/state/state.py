@@ -28,7 +28,7 @@ from retentiond.errors import StateError
 from retentiond.memory.remembered import NOTHING, Remembered
 from retentiond.model import Reason, TopicPartition
 from retentiond.state.audit import Audit
-from retentiond.state.audit_file import AUDIT_NAME, opened_for_reading
+from retentiond.state.audit_file import is_begun, opened_for_reading
 from retentiond.state.groups import GroupMemory
 from retentiond.state.groups_lookup import check_version_in, recall
 from retentiond.state.operator_actions import (
@@ -174,7 +174,7 @@ def try_state(state_dir: Path, folder: Path) -> None:
 def check_stored(state_dir: Path) -> None:
     """Raises `StateError` if `open_state` would refuse what is there."""
     check_version_in(state_dir)
-    if (state_dir / AUDIT_NAME).exists():
+    if is_begun(state_dir):
         with opened_for_reading(state_dir):
             pass
 

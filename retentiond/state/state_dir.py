@@ -38,6 +38,16 @@ def open_regular(path: str | Path, flags: int, mode: int = 0o666) -> int:
     raise OSError(errno.EINVAL, f"{Path(path).name} is no regular file")
 
 
+def is_there(path: Path) -> bool:
+    """Raises `OSError` if that can't be known, as of a file in another user's folder. What
+    `Path.exists` does then depends on Python's version."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
 def read_regular(path: Path) -> bytes:
     """Raises `OSError`, see `open_regular`."""
     with open(path, "rb", opener=open_regular) as file:
@@ -113,6 +123,8 @@ def say_remedy(error: Exception, path: Path) -> str:
 def say_denied(path: Path) -> str | None:
     """Which file of a database this user may not use, whose it is, and what to do. None if this
     user may use them all. SQLite itself says only that it can't open the file."""
+    if not os.path.isdir(path.parent):  # it raises nothing
+        return None
     for part in (path.parent, *_parts(path)):
         access = os.R_OK | os.W_OK | (os.X_OK if part == path.parent else 0)
         with suppress(OSError):
@@ -126,9 +138,10 @@ def say_denied(path: Path) -> str | None:
                 return (
                     f"{part} may not be read or written by its own user; run `chmod u+rwX {part}`"
                 )
+            chown = f"chown {user}" if part != path.parent else f"chown -R {user}"
             return (
                 f"{part} belongs to user {owner}, and retentiond runs as {user}; run it as "
-                f"{owner}, or give it the file (`chown {user} {part}`)"
+                f"{owner}, or let it own that (`{chown} {part}`)"
             )
     return None
 
@@ -219,7 +232,8 @@ def atomic_write(path: Path, content: bytes, consequence: str) -> None:
         unfinished.replace(path)
         sync(path.parent)
     except OSError as error:
-        raise StateError(f"{path} can't be written ({error.strerror}){consequence}") from error
+        why = say_denied(path) or error.strerror
+        raise StateError(f"{path} can't be written ({why}){consequence}") from error
 
 
 def sync(directory: Path) -> None:

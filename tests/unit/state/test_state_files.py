@@ -170,8 +170,8 @@ def denied(path: Path) -> str:
         return f"{path} may not be read or written by its own user; run `chmod u+rwX {path}`"
     nobody = pwd.getpwuid(65534).pw_name
     return (
-        f"{path} belongs to user root, and retentiond runs as {nobody}; run it as root, or give it "
-        f"the file (`chown {nobody} {path}`)"
+        f"{path} belongs to user root, and retentiond runs as {nobody}; run it as root, or let it "
+        f"own that (`chown {nobody} {path}`)"
     )
 
 
@@ -193,4 +193,67 @@ def test_a_file_system_that_is_mounted_read_only_is_named(
     monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_flag=os.ST_RDONLY))
     assert say_denied(tmp_path / AUDIT_NAME) == (
         f"{tmp_path} is on a file system that is mounted read-only; mount it for writing"
+    )
+
+
+IN_A_FOLDER_OF_ANOTHER_USER = """
+import os, sys
+from pathlib import Path
+from retentiond.errors import RetentiondError
+from retentiond.history.place import errors_explained
+from deltalake import DeltaTable
+from retentiond.state.audit_file import opened_for_reading
+from retentiond.state.audit_records import deleted_by_day, last_requests
+from retentiond.state.backup import back_up
+from retentiond.state.groups import GroupMemory
+from retentiond.state.groups_lookup import cluster_of, readers_of, recall, topics_read_by
+from retentiond.state.operator_actions import Pause, write_pause
+from retentiond.state.state import check_stored
+
+state_dir = Path(sys.argv[1])
+if os.getuid() == 0:
+    os.setuid(65534)
+
+def read_history():
+    with errors_explained(str(state_dir / "history")):
+        DeltaTable(str(state_dir / "history"))
+
+print(recall(state_dir).lost)
+for use in (
+    lambda: opened_for_reading(state_dir).__enter__(),
+    lambda: check_stored(state_dir),
+    lambda: back_up(state_dir, Path("/tmp/nowhere-to-be-made")),
+    lambda: GroupMemory.open(state_dir, shared=True),
+    lambda: write_pause(state_dir, Pause("why")),
+    read_history,
+):
+    try:
+        use()
+    except RetentiondError as error:
+        print(error)
+assert deleted_by_day(state_dir, "orders", 0, 1) is None
+assert last_requests(state_dir, "orders") is None
+assert cluster_of(state_dir) is None
+assert readers_of(state_dir, "orders") is None
+assert topics_read_by(state_dir, "billing") is None
+"""
+
+
+def test_a_folder_of_another_user_is_an_error_in_one_sentence() -> None:
+    """Where the tests run as a user of their own, the folder is not for its own user to enter."""
+    with TemporaryDirectory() as made:
+        Path(made).chmod(0o755)
+        state_dir = Path(made) / "state"
+        with open_state(state_dir):
+            pass
+        state_dir.chmod(0o700 if os.getuid() == 0 else 0)
+        *told, history = run_python(IN_A_FOLDER_OF_ANOTHER_USER, state_dir).stdout.splitlines()
+        state_dir.chmod(0o700)
+
+    assert len(told) == 6
+    whose = denied(state_dir).replace("`chown", "`chown -R")
+    assert [sentence for sentence in told if whose not in sentence] == []
+    assert history == (
+        f"the history in {state_dir}/history can't be used ({state_dir}: Permission denied); run "
+        "the command as the daemon's user"
     )
