@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 from urllib.parse import parse_qs
@@ -52,16 +52,8 @@ def serving(endpoint: Endpoint, issued: Issued | None = None) -> Iterator[None]:
 
 
 @contextmanager
-def dripping(*, first: bytes = b"") -> Iterator[int]:
-    """The port of a server that goes on sending a byte now and then, whatever it is asked."""
-    over = threading.Event()
-
-    def serve(connection: socket.socket) -> None:
-        with connection, suppress(OSError):
-            connection.sendall(first)
-            while not over.wait(0.05):
-                connection.sendall(b"x")
-
+def accepting(serve: Callable[[socket.socket], None]) -> Iterator[int]:
+    """The port of a server, each of whose connections has a thread of its own."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def accept() -> None:
@@ -74,9 +66,26 @@ def dripping(*, first: bytes = b"") -> Iterator[int]:
         try:
             yield listener.getsockname()[1]
         finally:
-            over.set()
             listener.shutdown(socket.SHUT_RDWR)
             thread.join()
+
+
+@contextmanager
+def dripping(*, first: bytes = b"") -> Iterator[int]:
+    """The port of a server that goes on sending a byte now and then, whatever it is asked."""
+    over = threading.Event()
+
+    def serve(connection: socket.socket) -> None:
+        with connection, suppress(OSError):
+            connection.sendall(first)
+            while not over.wait(0.05):
+                connection.sendall(b"x")
+
+    with accepting(serve) as port:
+        try:
+            yield port
+        finally:
+            over.set()
 
 
 @contextmanager
@@ -104,17 +113,5 @@ def tunnelling(asked: list[str]) -> Iterator[int]:
             pipe(near, far)
             back.join()
 
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def accept() -> None:
-            with suppress(OSError):
-                while True:
-                    threading.Thread(target=serve, args=(listener.accept()[0],)).start()
-
-        thread = threading.Thread(target=accept)
-        thread.start()
-        try:
-            yield listener.getsockname()[1]
-        finally:
-            listener.shutdown(socket.SHUT_RDWR)
-            thread.join()
+    with accepting(serve) as port:
+        yield port

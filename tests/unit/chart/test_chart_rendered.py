@@ -686,6 +686,16 @@ def test_a_long_name_of_a_release_leaves_room_for_what_kubernetes_adds() -> None
     assert len(name) <= 52
 
 
+def notes(case: str, of: Path, folder: Path) -> str:
+    """Helm shows them to a cluster only: here a template of their own does."""
+    chart = shutil.copytree(of, folder / "retentiond")
+    (chart / "templates" / "NOTES.txt").rename(chart / "NOTES.txt")
+    (chart / "templates" / "notes.yaml").write_text(
+        'kind: Notes\ntext: {{ tpl (.Files.Get "NOTES.txt") . | toJson }}\n'
+    )
+    return str(only(template(values_named(case), chart=chart), "Notes")["text"])
+
+
 @pytest.mark.parametrize(
     ("case", "said"),
     [
@@ -698,29 +708,18 @@ def test_a_long_name_of_a_release_leaves_room_for_what_kubernetes_adds() -> None
 def test_the_notes_say_what_it_does_and_what_to_do_next(
     case: str, said: str, tmp_path: Path
 ) -> None:
-    """Helm shows them to a cluster only: here a template of their own does."""
-    chart = shutil.copytree(CHART, tmp_path / "retentiond")
-    (chart / "templates" / "NOTES.txt").rename(chart / "NOTES.txt")
-    (chart / "templates" / "notes.yaml").write_text(
-        'kind: Notes\ntext: {{ tpl (.Files.Get "NOTES.txt") . | toJson }}\n'
-    )
-    notes = only(template(values_named(case), chart=chart), "Notes")["text"]
-    assert said in notes
-    assert f"helm test {RELEASE} --namespace {NAMESPACE} --logs" in notes
-    assert f"exec {RELEASE}-retentiond-0 -- retentiond audit" in notes
+    told = notes(case, CHART, tmp_path)
+    assert said in told
+    assert f"helm test {RELEASE} --namespace {NAMESPACE} --logs" in told
+    assert f"exec {RELEASE}-retentiond-0 -- retentiond audit" in told
 
 
 @pytest.mark.parametrize("packaged", [True, False])
 def test_the_notes_of_a_clones_chart_say_what_it_does_not_check(
     packaged: bool, tmp_path: Path
 ) -> None:
-    chart = shutil.copytree(CHART if packaged else SOURCE, tmp_path / "retentiond")
-    (chart / "templates" / "NOTES.txt").rename(chart / "NOTES.txt")
-    (chart / "templates" / "notes.yaml").write_text(
-        'kind: Notes\ntext: {{ tpl (.Files.Get "NOTES.txt") . | toJson }}\n'
-    )
-    notes = only(template(values_named("minimal"), chart=chart), "Notes")["text"]
-    assert ("it does not check `config` and `policies`" in notes) is not packaged
+    told = notes("minimal", CHART if packaged else SOURCE, tmp_path)
+    assert ("it does not check `config` and `policies`" in told) is not packaged
 
 
 @pytest.mark.parametrize("release", ["no", "2024", "true"])

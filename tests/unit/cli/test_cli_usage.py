@@ -123,6 +123,19 @@ def test_the_file_is_found_by_every_way_of_naming_it_and_the_nearest_counts(
     assert "retentiond.yaml is valid" in command("check").out
 
 
+@pytest.mark.parametrize(
+    ("words", "completed"), [("pa", "pause"), ("plan --exit", "--exit-code"), ("explain o", "")]
+)
+def test_tab_completes_the_names_of_commands_and_options(
+    command: Command, monkeypatch: pytest.MonkeyPatch, words: str, completed: str
+) -> None:
+    monkeypatch.setenv("_RETENTIOND_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", f"retentiond {words}")
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split())))
+    done = command()
+    assert (done.code, done.out.strip(), done.err) == (0, completed, "")
+
+
 @pytest.mark.parametrize("option", [(), ("--actions",), ("--verify",), ("-o", "csv")])
 def test_an_audit_log_that_is_not_there_ends_with_2(
     command: Command, config_file: Path, tmp_path: Path, option: tuple[str, ...]
