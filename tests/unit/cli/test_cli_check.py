@@ -236,15 +236,6 @@ def test_what_changes_where_a_fenced_file_was_bad(transcript: Transcript, files:
     transcript.check("check/against_bad_fenced_file.txt")
 
 
-def test_a_wider_fence_is_a_change_whose_effect_is_not_known(files: Files) -> None:
-    fence = "{{file: policies.d/pay.yaml, topics: ['{}.*']}}"
-    good = f"owner: pay\ntopics: [{{name: pay.a, {ENABLED}}}]\n"
-    before = files.write("old", f"{KAFKA}policies: [{fence.format('pay.')}]\n", pay=good)
-    after = files.write("new", f"{KAFKA}policies: [{fence.format('pay')}]\n", pay=good)
-    ((setting, *_, effect),) = told(files.found(before, after))
-    assert (setting, effect) == ("policies.policies.d/pay.yaml.topics", "unknown")
-
-
 ENABLES_WHAT_A_FIRST_LOOK_WOULD_NOT = [
     "name: schema-changes.inventory",
     "name: connect-offsets",

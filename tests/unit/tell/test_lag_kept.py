@@ -54,10 +54,6 @@ def kept(reading: Reading, *rows: PlanRow) -> dict[GroupOnTopic, int]:
 BILLING = GroupOnTopic("billing", "orders")
 
 
-def test_a_partition_without_a_binding_group_counts_for_nobody() -> None:
-    assert kept(small({"billing": [100]}), bound(None, None)) == {}
-
-
 @pytest.mark.parametrize(
     "unread", ["log_start_offset", "high_watermark", "last_stable_offset", "retention_offset"]
 )

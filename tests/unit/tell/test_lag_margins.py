@@ -28,36 +28,6 @@ Commits = dict[str, list[int]]
 """By group, its commit on each partition in turn."""
 
 
-@pytest.mark.parametrize(
-    ("partitions", "commits", "left"),
-    [
-        ([hours(90, 60, 30, 1)], {"billing": [1], "search": [3]}, {"billing": 40, "search": 99}),
-        # Of several partitions the one in greatest danger.
-        ([hours(50, 10), hours(80, 20), hours(99.9)], {"billing": [0, 0, 1]}, {"billing": 20}),
-        # All is read, and one commit is missing.
-        ([hours(90, 80), hours(70), hours(90)], {"billing": [2, 1]}, {}),
-    ],
-)
-def test_a_group_has_as_long_as_its_first_unread_record(
-    partitions: list[list[int]], commits: Commits, left: dict[str, float]
-) -> None:
-    logs = Logs(*partitions)
-    for group, offsets in commits.items():
-        logs.commit(group, *offsets)
-    shown = logs.margins()
-    assert shown.keys() == left.keys()
-    for group, hours_left in left.items():
-        assert_close(shown[group], hours_left)
-    assert left or logs.asked == []
-
-
-def test_records_that_are_gone_unread_are_a_loss() -> None:
-    logs = Logs(hours(90, 80, 70), hours(80, 20))
-    logs.commit("billing", 1, 0)
-    logs.partitions[ORDERS_0].delete_to(2)
-    assert logs.margins() == {"billing": -1}
-
-
 def test_in_an_empty_log_nothing_is_unread() -> None:
     """A consumer of transactions that commits "last record + 1" stands before the last commit
     marker; on an idle topic Kafka's retention removes that, too."""
@@ -114,18 +84,6 @@ def test_where_age_deletes_nothing_there_is_no_margin(unlimited: bool) -> None:
     logs.cleanup_policy = frozenset({"delete" if unlimited else "compact"})
     logs.commit("billing", 0)
     assert logs.margins() == {}
-
-
-def test_a_backfill_of_old_records_counts_by_its_time_stamps() -> None:
-    logs = Logs(hours(1))
-    logs.commit("billing", 1)
-    logs.margins()
-    logs.produce(0, age_ms=99 * HOUR_MS)
-    logs.produce(0, age_ms=0)
-    # Its segment holds the record from an hour ago, so Kafka keeps it for as long as that one.
-    assert_close(logs.margins()["billing"], 99)
-    logs.partitions[ORDERS_0].delete_to(1)
-    assert_close(logs.margins()["billing"], 1)
 
 
 def test_after_a_deletion_one_look_up_confirms_what_was_known() -> None:

@@ -8,7 +8,6 @@ from retentiond.config import PolicyConflict
 from retentiond.config.pattern import Pattern
 from retentiond.tell.figures.positions import positions
 from tests.support.builders.guard_readings import (
-    CLICKS_0,
     ORDERS_0,
     ORDERS_1,
     POLICY,
@@ -31,16 +30,6 @@ def stands(reading: Reading) -> Stands:
         assert key not in by_name
         by_name[key] = offset
     return by_name
-
-
-def test_a_group_stands_at_its_commit() -> None:
-    reading = healthy()
-    reading.commits["billing", ORDERS_1] = 77
-    assert stands(reading) == {
-        (group, at.topic, at.partition): 77 if (group, at) == ("billing", ORDERS_1) else 120
-        for group in ("billing", "search")
-        for at in (CLICKS_0, ORDERS_0, ORDERS_1)
-    }
 
 
 def test_a_group_without_a_readable_commit_stands_where_it_was_last_seen() -> None:

@@ -27,20 +27,6 @@ def only(
     return topic
 
 
-def test_bytes_that_are_not_known_of_one_partition_are_not_known_of_its_topic() -> None:
-    rows = [rest(), replace(rest(), partition=1)]
-    topic = only(rows, {"orders": 90}, {"orders": 40})
-    assert (topic.size_bytes, topic.predicted_of_size) == (None, None)
-
-
-def test_a_deletion_whose_bytes_are_not_foretold_frees_an_unknown_number() -> None:
-    assert only([rest()], {"orders": 90}).predicted_bytes is None
-
-
-def test_a_topic_with_nothing_to_delete_frees_0_bytes() -> None:
-    assert only([row("orders", reason=Reason.NO_GROUP)], {"orders": 90}).predicted_bytes == 0
-
-
 def test_the_cluster_sums_up_what_is_known_and_says_whether_it_is_all() -> None:
     rows = [rest(topic="a"), rest(topic="b")]
     look = answers(rows, {"a": 90, "b": 10}, {"a": 40, "b": 5})

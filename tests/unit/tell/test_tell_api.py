@@ -132,6 +132,7 @@ def test_health_has_every_finding_of_the_page_s_head(visitor: Visitor) -> None:
 
 def test_before_the_first_plan_there_are_no_rows_but_health(tmp_path: Path) -> None:
     visitor = Visitor(tmp_path)
-    for path in ("/api/topics", "/api/topics/orders", "/api/groups", "/api/groups/billing"):
-        assert visitor.get(path).status_code == 503
+    for path in ("plan", "topics", "topics/orders", "groups", "groups/billing"):
+        answer = visitor.get(f"/api/{path}")
+        assert (answer.status_code, answer.json()) == (503, {"error": "no plan yet"})
     assert visitor.get("/api/health").status_code == 200

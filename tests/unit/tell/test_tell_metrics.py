@@ -182,20 +182,6 @@ def _family(of: Definition[Any]) -> str:
     return name.removesuffix("_info") if of.type == INFO else name
 
 
-def test_cycles_are_counted_by_result(metrics: Metrics, registry: CollectorRegistry) -> None:
-    metrics.observe_cycle(report())
-    metrics.observe_cycle(report())
-    metrics.observe_cycle(report(problems=("a broker is down",)))
-    metrics.observe_cycle(report([turned_down()]))
-    metrics.observe_cycle(replace(report(), failure=StateError("the disk is full")))
-    metrics.observe_failure()
-    assert series(registry, "retentiond_cycles_total") == {
-        ("ok",): 2,
-        ("incomplete",): 2,
-        ("failed",): 2,
-    }
-
-
 def cluster(registry: CollectorRegistry) -> dict[str, str]:
     """The labels of the one series that says which cluster it is."""
     ((cluster_id, name),) = series(registry, "retentiond_cluster_info")

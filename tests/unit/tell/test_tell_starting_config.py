@@ -15,8 +15,7 @@ from retentiond.config import Config, load, parse
 from retentiond.config.values import can_name_a_reader
 from retentiond.disks.broker_disks import DiskReport
 from retentiond.disks.log_dirs import LogDirCapacity
-from retentiond.model import GroupKind, PlanRow, Reason
-from retentiond.snapshot import GroupReading
+from retentiond.model import PlanRow, Reason
 from retentiond.tell.first_look import FirstLook
 from retentiond.tell.starting_config import (
     Origin,
@@ -131,16 +130,6 @@ def test_what_speaks_for_unseen_readers_leaves_every_topic_disabled_and_filled_i
     ) in written
 
 
-def test_a_source_of_kafka_streams_is_left_disabled_and_no_other_topic_is() -> None:
-    group = GroupReading("app", GroupKind.CLASSIC, "Stable", is_streams_classic=True)
-    unseen = unseen_readers(["orders", "clicks"], [group])
-    readers = {"orders": ["app", "billing"], "clicks": ["billing"]}
-    seen = report([rest(topic="orders"), rest(topic="clicks")])
-    written = starting_config(FirstLook(seen, DAY_MS, unseen, readers), ORIGIN)
-    assert enabled(written) == {"orders": False, "clicks": True}
-    assert "  # Not enabled: group app looks like Kafka Streams, which may have " in written
-
-
 anything = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
 topic_names = st.from_regex(r"(?!\.{1,2}\Z)[a-zA-Z0-9._-]{1,20}", fullmatch=True) | st.sampled_from(
     ["null", "true", "123", "1.5", "-", "---", "...", "0x1", "no", "_", "Null"]
@@ -190,22 +179,6 @@ def outside(*rows: PlanRow, retention_ms: int = DAY_MS, **readers: list[str]) ->
         outside="retentiond.yaml",
         required=frozenset({"ledger"}),
     )
-
-
-def test_a_policy_file_reads_back_through_the_configuration_that_leads_to_it(
-    tmp_path: Path,
-) -> None:
-    rows = (rest(), row("audit", reason=Reason.NO_GROUP))
-    look = outside(*rows, retention_ms=90 * 60_000, orders=["billing"])
-    config = read_policy(tmp_path, policy_file(look, "payments", "cluster-a", "now"))
-    orders, audit = config.entries
-    assert (orders.entry.name, orders.policy.enabled, orders.policy.owner) == (
-        "orders",
-        True,
-        "payments",
-    )
-    assert orders.policy.consumed_retention_ms == 90 * 60_000
-    assert (audit.entry.name, audit.policy.enabled) == ("audit", False)
 
 
 def test_what_the_defaults_of_the_configuration_require_is_still_required(tmp_path: Path) -> None:

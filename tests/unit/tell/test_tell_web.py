@@ -134,11 +134,6 @@ def test_a_daemon_whose_cycles_do_not_begin_any_more_does_not_live(site: Visitor
     assert site.get("/healthz").text == f"no cycle has begun for {300 + INTERVAL_MS // 1000} s\n"
 
 
-def test_there_is_no_plan_before_the_first_one(site: Visitor) -> None:
-    response = site.get("/api/plan")
-    assert (response.status_code, response.json()) == (503, {"error": "no plan yet"})
-
-
 def test_the_last_plan_is_served_with_its_outcomes(site: Visitor) -> None:
     site.status.publish(report([row("orders", 0)], [outcome("orders", 0)]))
     response = site.get("/api/plan")
@@ -157,15 +152,6 @@ def test_openmetrics_is_served_to_whoever_asks_for_it(site: Visitor) -> None:
     assert response.headers["content-type"].startswith("application/openmetrics-text; version=1.")
     assert response.text.endswith("# EOF\n")
     assert '\nretentiond_records_deleted_total{topic="orders"} 90.0\n' in response.text
-
-
-@pytest.mark.parametrize("path", ["/metrics", "/healthz", "/readyz", "/api/plan"])
-def test_nothing_can_be_changed_through_the_port(site: Visitor, path: str) -> None:
-    assert site.ask("POST", path).status_code == 405
-
-
-def test_an_unknown_path_is_not_found(site: Visitor) -> None:
-    assert site.get("/api/plans").status_code == 404
 
 
 @contextmanager

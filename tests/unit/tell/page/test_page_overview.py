@@ -31,18 +31,6 @@ def topics(visitor: Visitor, path: str = "/") -> list[str]:
     return [link.removeprefix("./topics/") for link in links if link.startswith("./topics/")]
 
 
-def test_topics_that_free_most_bytes_come_first_then_those_that_hold_most(tmp_path: Path) -> None:
-    report = scenes.report(
-        [
-            scenes.partition("small", 0, committed=100),
-            scenes.partition("held", 0, Reason.NO_GROUP, end=10),
-            scenes.partition("held-more", 0, Reason.NO_GROUP, end=20),
-            scenes.partition("large", 0, committed=900),
-        ]
-    )
-    assert topics(Visitor(tmp_path, report)) == ["large", "small", "held-more", "held"]
-
-
 def test_a_bar_says_in_words_what_it_shows(tmp_path: Path) -> None:
     row = scenes.partition("orders", 0, committed=400, young=300, end=1_000)
     pictures = Visitor(tmp_path, scenes.report([row])).see("/").all("svg")

@@ -129,12 +129,19 @@ def test_an_asset_is_kept_by_the_browser_until_it_changes(visitor: Visitor, name
     assert (other.status_code, other.content) == (200, plain.content)
 
 
-def test_an_asset_that_there_is_not_is_not_found(visitor: Visitor) -> None:
-    assert visitor.get("/assets/..%2froutes.py").status_code == 404
+@pytest.mark.parametrize("path", ["/assets/..%2froutes.py", "/api/plans"])
+def test_what_there_is_not_is_not_found(visitor: Visitor, path: str) -> None:
+    assert visitor.get(path).status_code == 404
 
 
-@pytest.mark.parametrize("path", ["/", "/topics/orders", "/groups/billing", "/assets/page.js"])
-def test_nothing_can_be_changed_through_the_page(visitor: Visitor, path: str) -> None:
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/", "/topics/orders", "/groups/billing", "/assets/page.js"),
+        *("/metrics", "/healthz", "/readyz", "/api/plan"),
+    ],
+)
+def test_nothing_can_be_changed_through_the_port(visitor: Visitor, path: str) -> None:
     assert visitor.ask("POST", path).status_code == 405
 
 
