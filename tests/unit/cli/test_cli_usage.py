@@ -10,10 +10,14 @@ import pytest
 
 from retentiond import __version__
 from tests.support.brokers.command import Done
+from tests.support.golden import FOLDER
 from tests.unit.cli.conftest import CONFIG, Command, Transcript
 
 CONFIGURED = ("run", "plan", "check", "audit", "groups", "pause", "resume", "doctor")
 """The commands that read a configuration file."""
+
+OF_THE_STATE = ("audit", "pause", "resume")
+"""Those that need the state directory alone, and go on with a file that is bad elsewhere."""
 
 COMMANDS = (*CONFIGURED, "explain", "delete-records", "orphans")
 
@@ -78,7 +82,7 @@ def test_wrong_usage_ends_with_2_and_says_what_is_wrong(
     transcript.check("usage/wrong.txt")
 
 
-@pytest.mark.parametrize("name", CONFIGURED)
+@pytest.mark.parametrize("name", [name for name in CONFIGURED if name not in OF_THE_STATE])
 def test_every_command_refuses_a_file_that_is_missing_or_bad_in_the_same_words(
     transcript: Transcript, config_file: Path, name: str
 ) -> None:
@@ -89,6 +93,16 @@ def test_every_command_refuses_a_file_that_is_missing_or_bad_in_the_same_words(
         transcript.refused(name, "--config", config_file)
     transcript.text = transcript.text.replace(f"retentiond {name} ", "retentiond COMMAND ")
     transcript.check("usage/configuration.txt")
+
+
+@pytest.mark.parametrize("name", OF_THE_STATE)
+def test_a_command_of_the_state_refuses_a_missing_file_in_these_words_too(
+    command: Command, name: str
+) -> None:
+    """What a bad one means to it: test_cli_pause."""
+    done = command(name, "--config", "nowhere.yaml")
+    assert (done.code, done.out) == (2, "")
+    assert done.err in (FOLDER / "usage/configuration.txt").read_text()
 
 
 def test_a_traceback_is_shown_with_debug_only(command: Command, config_file: Path) -> None:
