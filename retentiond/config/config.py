@@ -306,17 +306,11 @@ class Config(Section):
     def unreadable(self) -> tuple[UnreadableFile, ...]:
         return self._policies.unreadable
 
-    def holding(self, files: Iterable[UnreadableFile]) -> Self:
+    def holding(self, files: Iterable[UnreadableFile], *before: Self) -> Self:
         """As `Policies.holding`."""
         held = self.model_copy()
-        held._policies = self._policies.holding(files)
+        held._policies = self._policies.holding(files, *(config._policies for config in before))
         return held
-
-    def with_queries_of(self, before: Self) -> Self:
-        """As `Policies.with_queries_of`."""
-        config = self.model_copy()
-        config._policies = self._policies.with_queries_of(before._policies)
-        return config
 
     def looking_at(self, entries: Iterable[TopicEntry]) -> Self:
         """It with these entries in place of all others. It deletes nothing and has no limits."""

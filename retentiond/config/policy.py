@@ -111,14 +111,17 @@ class Policies:
     def _by_pattern(self) -> tuple[PolicyEntry, ...]:
         return tuple(entry for entry in self.entries if entry.entry.pattern is not None)
 
-    def holding(self, files: Iterable[UnreadableFile]) -> Policies:
-        """These policies, but that the fenced ``files`` can't be used any more either."""
-        held = {
-            file.name: replace(
-                file, queries=tuple(dict.fromkeys((*file.queries, *self._queries_of(file.name))))
+    def holding(self, files: Iterable[UnreadableFile], *before: Policies) -> Policies:
+        """These policies, but that the fenced ``files`` can't be used any more either. Of each file
+        that can't be used the queries go on counting that it was known to name, by these policies
+        and by those ``before``: its text may name others by now, or be gone."""
+        held: dict[str, UnreadableFile] = {}
+        for file in (*self.unreadable, *files):
+            known = chain.from_iterable(
+                policies._queries_of(file.name) for policies in (*before, self)
             )
-            for file in (*self.unreadable, *files)
-        }
+            queries = tuple(dict.fromkeys((*file.queries, *known)))
+            held[file.name] = replace(file, queries=queries)
         return Policies(
             tuple(entry for entry in self.entries if entry.file not in held),
             self.files,
@@ -126,27 +129,17 @@ class Policies:
             tuple(held.values()),
         )
 
-    def with_queries_of(self, before: Policies) -> Policies:
-        """These policies, and of each file that can't be used the queries that were known before:
-        where the file is gone, its text no longer names them."""
-        return self.holding(
-            replace(file, queries=(*file.queries, *before._queries_of(file.name)))
-            for file in self.unreadable
-        )
-
     @property
     def spark_queries(self) -> frozenset[ExternalReader]:
         """They count on each topic that their checkpoints name, whichever policy names them; those
         of a file that can't be used, too, also beside another reader of their name."""
         others = self.readers.items()
-        of_unreadable = (
-            query
+        of_unreadable = {  # of a query that is known twice the last one: it was in force
+            (query.name, query.spark_checkpoint): query
             for file in self.unreadable
-            # Of two of a name the last one: it was in force.
-            for query in {query.name: query for query in file.queries}.values()
-            if (query.name, query.spark_checkpoint) not in others
-        )
-        return frozenset(of_unreadable).union(
+            for query in file.queries
+        }
+        return frozenset(of_unreadable[reader] for reader in of_unreadable.keys() - others).union(
             query
             for entry in self.entries
             if entry.policy.enabled

@@ -376,7 +376,7 @@ class Daemon:
             config = config.model_copy(update={name: getattr(old, name) for name in fixed})
         with self._taking_over:
             before = self._in_force.config
-            config = config.with_queries_of(self._in_force.read)
+            config = config.holding((), before)
             self._put_in_force(InForce(config, config))
         old_files, files = set(before.policy_files), set(config.policy_files)
         were_bad = {file.name for file in before.unreadable}
@@ -427,7 +427,9 @@ class Daemon:
             if taken_back is not None and taken_back is not self._in_force:
                 return
             config, read = self._in_force if taken_back is None else self._at_work
-            held = read.holding([*unreadable, *self._mended(read, unreadable)])
+            held = read.holding(
+                [*unreadable, *self._mended(read, unreadable)], config, self._in_force.config
+            )
             if taken_back is None and held.unreadable == config.unreadable:
                 return
             self._put_in_force(InForce(held, read))

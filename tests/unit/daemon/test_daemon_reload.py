@@ -206,11 +206,33 @@ def test_a_query_that_a_bad_file_names_only_now_counts_although_the_rest_is_refu
             pay.write_text(names_query(*names, more="oops: 1\n"))
             bench.reload(ConfigError("somebody else's mistake", file="web.yaml"))
             bench.tick()
+        pay.unlink()  # whether the others' mistake is there still or not
+        bench.reload(ConfigError("somebody else's mistake", file="web.yaml"))
+        bench.tick()
+        bench.reload(load(main, {}))
+        bench.tick()
 
-    before, bad, still_bad = live(play, in_force).engines[0].configs_used
+    before, bad, still_bad, *gone = live(play, in_force).engines[0].configs_used
     assert isinstance(bad.policy_for("pay"), PolicyUnreadable)
     assert queries_of(before) == queries_of(bad) == {"lake"}
     assert queries_of(still_bad) == {"lake", "etl"}
+    assert [*map(queries_of, gone)] == [{"lake", "etl"}] * len(gone) != []
+
+
+def test_a_query_counts_by_both_checkpoints_where_a_bad_file_moves_it(tmp_path: Path) -> None:
+    """Nobody knows which of the two it reads on from."""
+    main = main_file(tmp_path, "[{file: pay.yaml, topics: ['pay.*']}]")
+    pay = tmp_path / "pay.yaml"
+    pay.write_text(names_query("lake"))
+    in_force = load(main, {})
+
+    def play(bench: Bench) -> None:
+        pay.write_text(names_query("lake", more="oops: 1\n").replace("/lake", "/moved"))
+        bench.reload(load(main, {}))
+        bench.tick()
+
+    (used,) = live(play, in_force).engines[0].configs_used
+    assert {str(query.spark_checkpoint) for query in used.spark_queries} == {"/lake", "/moved"}
 
 
 def test_a_new_interval_counts_from_now_on_for_the_schedule_and_for_readiness() -> None:
