@@ -18,7 +18,7 @@ from retentiond.cli.options import (
     ConfigPath,
     Debug,
     epoch_ms,
-    load_state_dir,
+    load,
     refuse,
     set_up,
 )
@@ -113,7 +113,7 @@ def audit(  # noqa: PLR0917 - typer hands each option over by its name
     if actions or verify:
         why = f"does not go with {'--actions' if actions else '--verify'}"
         refuse({"--evidence": evidence, "--output csv": output is AuditOutput.CSV}, why)
-    folder = state_dir or load_state_dir(path)[0]
+    folder = state_dir or load(path).state_dir
 
     from retentiond.cli.output import audit as printed
 

@@ -270,27 +270,6 @@ def load(
     return config
 
 
-def load_state_dir(path: Path) -> tuple[Path, bool | None]:
-    """The configuration's ``state_dir``, and its ``dry_run``; None if that is not known.
-
-    A mistake elsewhere in the configuration, as in the file of one team, keeps nobody from pausing:
-    the daemon goes on with the configuration before. Raises `ConfigError`.
-    """
-    try:
-        config = load(path)
-    except ConfigError as error:
-        from retentiond.cli.output.streams import say_aside
-        from retentiond.config.reader import state_dir_alone
-
-        try:
-            state_dir = state_dir_alone(path, os.environ)
-        except ConfigError:
-            raise error from None
-        say_aside(f"warning: {error}")
-        return state_dir, None
-    return config.state_dir, config.dry_run
-
-
 TOPIC_IS_A_PATTERN = "--topic is a regular expression that a topic's whole name matches"
 
 ONLY_TOPICS = (

@@ -8,9 +8,10 @@ from typing import Annotated
 
 import typer
 
-from retentiond.cli.options import ConfigPath, Debug, load_state_dir, set_up
+from retentiond.cli.options import ConfigPath, Debug, load, set_up
 from retentiond.cli.output.printing import Printer, next_cycle
-from retentiond.errors import StateError, UsageError
+from retentiond.cli.output.streams import say_aside
+from retentiond.errors import ConfigError, StateError, UsageError
 from retentiond.fields import rfc3339
 from retentiond.state.operator_actions import (
     NO_REASON,
@@ -36,7 +37,7 @@ def pause(
 
     Example: retentiond pause "incident 4711: consumers are being replayed"
     """
-    state_dir, _ = load_state_dir(set_up(config, debug))
+    state_dir, _ = _state_dir(set_up(config, debug))
     reason = os.fsencode(reason).decode("utf-8", "replace")  # a plain locale knows no other letters
     pausing = action_now("pause", None, reason)
     paused = Pause(reason, rfc3339(pausing.at_ms), pausing.operator)
@@ -61,7 +62,7 @@ def resume(config: ConfigPath = None, debug: Debug = False) -> None:
 
     Example: retentiond resume
     """
-    state_dir, dry_run = load_state_dir(set_up(config, debug))
+    state_dir, dry_run = _state_dir(set_up(config, debug))
     before = read_pause(state_dir)
     if before is None:
         Printer().say("It was not paused.")
@@ -72,6 +73,26 @@ def resume(config: ConfigPath = None, debug: Debug = False) -> None:
         raise UsageError(f"it was paused again meanwhile, and stays {now}; resume it again")
     remove_pause(state_dir)
     Printer().say(f"{next_cycle(dry_run)} It was {before}.")
+
+
+def _state_dir(path: Path) -> tuple[Path, bool | None]:
+    """The configuration's ``state_dir``, and its ``dry_run``; None if that is not known.
+
+    A mistake elsewhere in the configuration, as in the file of one team, keeps nobody from pausing:
+    the daemon goes on with the configuration before. Raises `ConfigError`.
+    """
+    try:
+        config = load(path)
+    except ConfigError as error:
+        from retentiond.config.reader import state_dir_alone
+
+        try:
+            state_dir = state_dir_alone(path, os.environ)
+        except ConfigError:
+            raise error from None
+        say_aside(f"warning: {error}")
+        return state_dir, None
+    return config.state_dir, config.dry_run
 
 
 def backup(
@@ -88,7 +109,7 @@ def backup(
 
     Example: retentiond backup /backup/2026-11-25
     """
-    state_dir, _ = load_state_dir(set_up(config, debug))
+    state_dir = load(set_up(config, debug)).state_dir
     from retentiond.state.backup import back_up
 
     names = back_up(state_dir, folder)

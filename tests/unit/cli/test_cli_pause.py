@@ -155,8 +155,8 @@ def test_a_mistake_elsewhere_in_the_configuration_keeps_nobody_from_pausing(
     assert (done.code, paused(state_dir).reason) == (0, "why")
     assert why in done.err
     assert done.err.startswith("retentiond: warning: ")
-    assert command("audit", "--actions", "--config", config_file).code == 0
-    assert command("backup", tmp_path / "copy", "--config", config_file).code == 0
+    assert command("audit", "--actions", "--config", config_file).code == 2
+    assert command("backup", tmp_path / "copy", "--config", config_file).code == 2
 
     resumed = command("resume", "--config", config_file)
     assert (resumed.code, read_pause(state_dir)) == (0, None)
