@@ -144,8 +144,9 @@ def with_external(
 
     Each reads the topics that name it, and has commits on them. A Spark query also has commits on
     its sources that do not name it (`_sources_not_named`). The commits are null where the position
-    is unknown, where that of a namesake is, or where a group has the reader's name. If a group has
-    it, or a policy requires one of that name, the reader goes by `namesake_id`.
+    is unknown, or where a group has the reader's name; on the sources also where that of a namesake
+    is: which of the two was seen to read them is not known. If a group has the name, or a policy
+    requires one of it, the reader goes by `namesake_id`.
     """
     if not external:
         return listing
@@ -160,8 +161,11 @@ def with_external(
     found: defaultdict[str, _Found] = defaultdict(_Found)
     for topic in topics:
         name = topic.reading.name
-        for reader in (*_readers_of(topic), *unnamed.get(name, ())):
-            at, position = found[reader.name], unknown.get(reader.name, positions[reader])
+        own = _readers_of(topic)
+        for reader in (*own, *unnamed.get(name, ())):
+            at, position = found[reader.name], positions[reader]
+            if reader not in own:
+                position = unknown.get(reader.name, position)
             if reader.name in listing.groups:
                 position = NAME_IS_TAKEN
             at.topics.add(name)

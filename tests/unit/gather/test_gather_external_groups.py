@@ -256,7 +256,8 @@ def test_a_reading_says_whether_every_policy_file_could_be_read(kafka: FakeClust
         # neither reader is known to have read what only the other one has a position on
         ({"orders": {"0": 5}, "clicks": {"0": 1}}, {ORDERS_0: 2, ORDERS_1: None, CLICKS_0: 1}),
         ({"orders": {"0": 1, "1": 4}}, {ORDERS_0: 1, ORDERS_1: 3, CLICKS_0: 3}),
-        (None, {**UNKNOWN, CLICKS_0: None}),
+        # a topic that names its reader goes on, and one that nobody names does not
+        (None, {**ON_ORDERS, CLICKS_0: None}),
     ],
     ids=["behind", "with_less", "on_a_named_topic", "not_there"],
 )
