@@ -90,6 +90,8 @@ def configure(*, debug: bool = False) -> None:
     logging.basicConfig(handlers=[handler], level=level, force=True)
     for name in NOISY:
         logging.getLogger(name).setLevel(logging.DEBUG if debug else logging.CRITICAL + 1)
+    # At this level it tells bugs alone, such as a page that ends with an exception (status 500).
+    logging.getLogger("uvicorn.error").setLevel(logging.DEBUG if debug else logging.ERROR)
 
 
 LONGEST_LINE = 15_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import threading
@@ -13,16 +14,21 @@ from pathlib import Path
 import httpx
 import pytest
 from prometheus_client.registry import CollectorRegistry
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from retentiond.errors import ConfigError
 from retentiond.model import Outcome
-from retentiond.tell import port
+from retentiond.tell import logs, port
 from retentiond.tell.metrics.registry import Exposition, Metrics
 from retentiond.tell.port import bind
 from retentiond.tell.report import CycleReport
 from retentiond.tell.web import DaemonStatus, Server, application
 from tests.support.builders.page_visitor import INTERVAL_MS, Visitor
 from tests.support.builders.reports import PLANNED_AT_MS, outcome, report, row, turned_down
+from tests.support.command_here import logging_kept
 from tests.support.waiting import eventually
 
 
@@ -178,6 +184,26 @@ def test_the_server_answers_on_its_port_and_is_gone_after_its_stop(host: str) ->
         assert httpx.get(f"http://{shown}:{server.port}/healthz").text == "ok\n"
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((host, server.port), timeout=5)
+
+
+def test_a_page_that_ends_with_a_bug_leaves_its_traceback_in_the_log(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async def page(request: Request) -> Response:
+        raise KeyError("nowhere")
+
+    server = Server(Starlette(routes=[Route("/", page)]), bind("127.0.0.1", 0))
+    with logging_kept():
+        logs.configure()
+        server.start()
+        try:
+            answer = httpx.get(f"http://127.0.0.1:{server.port}/")
+        finally:
+            server.stop()
+    lines = map(json.loads, capsys.readouterr().err.splitlines())  # the client logs, too
+    (exception,) = [line["exception"] for line in lines if line["level"] == "error"]
+    assert answer.status_code == 500
+    assert "KeyError: 'nowhere'" in exception
 
 
 def test_a_client_that_keeps_its_connection_open_does_not_delay_the_stop(server: Server) -> None:
