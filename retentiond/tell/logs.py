@@ -90,8 +90,15 @@ def configure(*, debug: bool = False) -> None:
     logging.basicConfig(handlers=[handler], level=level, force=True)
     for name in NOISY:
         logging.getLogger(name).setLevel(logging.DEBUG if debug else logging.CRITICAL + 1)
-    # At this level it tells bugs alone, such as a page that ends with an exception (status 500).
-    logging.getLogger("uvicorn.error").setLevel(logging.DEBUG if debug else logging.ERROR)
+    server = logging.getLogger("uvicorn.error")
+    server.setLevel(logging.DEBUG if debug else logging.ERROR)
+    (server.removeFilter if debug else server.addFilter)(_is_bug)
+
+
+def _is_bug(record: logging.LogRecord) -> bool:
+    """Whether a page or an answer ended with an exception (status 500). A request that the end of
+    the daemon cancels is no bug."""
+    return record.exc_info is not None and isinstance(record.exc_info[1], Exception)
 
 
 LONGEST_LINE = 15_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections.abc import Iterator
@@ -84,6 +85,16 @@ def test_libraries_are_silent_without_debug(library: str) -> None:
     assert not logging.getLogger(f"{library}.part").isEnabledFor(logging.CRITICAL)
     logs.configure(debug=True)
     assert logging.getLogger(f"{library}.part").isEnabledFor(logging.DEBUG)
+
+
+def test_a_request_that_the_end_of_the_daemon_cancels_is_no_bug(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    logs.configure()
+    server = logging.getLogger("uvicorn.error")
+    server.error("Cancel 1 running task(s), timeout graceful shutdown exceeded")
+    server.error("Exception in ASGI application", exc_info=asyncio.CancelledError())
+    assert capsys.readouterr().err == ""
 
 
 def test_what_a_library_logs_has_the_same_form(capsys: pytest.CaptureFixture[str]) -> None:
