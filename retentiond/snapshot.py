@@ -61,6 +61,10 @@ class GroupCondition(StrEnum):
 
 EXTERNAL_READER = "EXTERNAL_READER"  # the code of a `Failure` to read a reader's position
 
+SHARED_NAME = "SHARED_NAME"
+"""Likewise, where another reader has its name: what was seen under the name may all be that one's.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class TopicReading:

@@ -28,6 +28,7 @@ from retentiond.snapshot import (
     DENSE,
     EXTERNAL_READER,
     NOWHERE,
+    SHARED_NAME,
     GroupReading,
     GroupTopic,
     Integers,
@@ -115,12 +116,13 @@ def external_readers(topics: Sequence[EnabledTopic]) -> frozenset[ExternalReader
 
 @dataclass
 class _Found:
-    """What was found of one external reader. ``commits``: by topic and partition."""
+    """What was found of one external reader. ``commits``: by topic and partition. ``any_topic``:
+    why it may read any topic."""
 
     topics: set[str] = field(default_factory=set)
     commits: dict[tuple[str, int], Commit] = field(default_factory=dict)
     problem: Failure | None = None
-    may_read_any: bool = False
+    any_topic: Failure | None = None
 
     def add(self, commit: Commit) -> None:
         """Two policies may name one checkpoint, which is read twice then, and a query of a file
@@ -176,8 +178,10 @@ def with_external(
     for reader, position in positions.items():
         if isinstance(position, Failure) and reader.name not in found:
             found[reader.name].problem = position  # its topics are not here: it may read others
-        if _may_read_any(reader, position):
-            found[reader.name].may_read_any = True
+        if isinstance(position, Failure) and _may_read_any(reader, position):
+            code = SHARED_NAME if reader.name in shared else position.code
+            why = f"{position.message}; which topics it reads is not known, so it may read any"
+            found[reader.name].any_topic = Failure(code, why)
     taken = {*listing.groups, *required, *(reader.name for reader in external)}
     groups, commits, members = {**listing.groups}, {**listing.commits}, {**listing.members}
     for name, reader_found in found.items():
@@ -187,7 +191,7 @@ def with_external(
             group_id,
             GroupKind.EXTERNAL,
             EXTERNAL_STATE,
-            failure=_of_any_topic(reader_found),
+            failure=reader_found.any_topic,
             problem=reader_found.problem,
             namesake_of=name if is_namesake else None,
         )
@@ -203,18 +207,10 @@ def _shared_names(readers: Iterable[ExternalReader]) -> Set[str]:
     return {name for name, times in Counter(name for name, _ in kinds).items() if times > 1}
 
 
-def _of_any_topic(found: _Found) -> Failure | None:
-    if found.problem is None or not found.may_read_any:
-        return None
-    why = f"{found.problem.message}; which topics it reads is not known, so it may read any"
-    return Failure(found.problem.code, why)
-
-
-def _may_read_any(reader: ExternalReader, position: _ByTopic) -> bool:
+def _may_read_any(reader: ExternalReader, position: Failure) -> bool:
     """Whether nothing tells which topics a Spark query reads."""
-    if reader.spark_checkpoint is None or not isinstance(position, Failure):
-        return False
-    return not isinstance(position, UnknownPosition) or position.topics is None
+    is_query = reader.spark_checkpoint is not None
+    return is_query and not (isinstance(position, UnknownPosition) and position.topics is not None)
 
 
 _ByTopic: TypeAlias = "Mapping[str, Sequence[Commit]] | Failure"

@@ -19,6 +19,7 @@ from retentiond.model import GroupKind
 from retentiond.snapshot import (
     ABSENT,
     NOWHERE,
+    SHARED_NAME,
     VANISHED,
     Flags,
     GroupReading,
@@ -80,14 +81,18 @@ def recalled(
 
 def _with_known_queries(snapshot: Snapshot, readers: Readers) -> Snapshot:
     """A Spark query that can't be read now, and was read before, holds the topics that it read. One
-    that was never read may read any topic."""
+    that was never read may read any topic, and so may one with another reader's name."""
     if not any(group.is_external and group.failure for group in snapshot.groups):
         return snapshot
     were_read = readers.has_commits & flags(readers.column("is_external"))
     names = {*readers.column("group").filter(pa.array(were_read)).to_pylist()}
+
+    def was_read(group: GroupReading) -> bool:
+        is_unclear = group.failure is not None and group.failure.code == SHARED_NAME
+        return group.is_external and group.name in names and not is_unclear
+
     groups = (
-        replace(group, failure=None) if group.is_external and group.name in names else group
-        for group in snapshot.groups
+        replace(group, failure=None) if was_read(group) else group for group in snapshot.groups
     )
     return replace(snapshot, groups=tuple(groups))
 

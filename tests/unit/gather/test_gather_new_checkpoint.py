@@ -10,7 +10,9 @@ import pytest
 
 from retentiond import cycle
 from retentiond.config import ExternalReader
+from retentiond.config.no_policy import UnreadableFile
 from retentiond.cycle import run_cycle
+from retentiond.errors import ConfigError
 from retentiond.gather import external_positions, external_reads
 from retentiond.model import Failure, PlanRow, Reason, TopicPartition
 from retentiond.state.state import open_state
@@ -148,6 +150,22 @@ def test_one_that_was_read_before_holds_the_topics_that_it_read(query: Query) ->
     assert rows["clicks"].reason is Reason.CONSUMED
     assert rows["orders"].reason is Reason.GROUP_UNREADABLE
     assert query.kafka.partition("clicks").log_start == 18
+
+
+def test_one_of_a_bad_file_may_read_any_topic_although_another_reader_has_its_name(
+    query: Query, tmp_path: Path
+) -> None:
+    """What the other one reads, now and in earlier cycles, says nothing about it."""
+    place = tmp_path / "bad"
+    (place / "offsets" / "3").mkdir(parents=True)
+    lake = ExternalReader.model_validate({"name": "lake", "spark_checkpoint": str(place)})
+    bad = UnreadableFile.because_of(ConfigError("bad"), "teams.yaml", "", [lake])
+    query.config = query.config.holding([bad])
+    query.kafka.commit("billing", {TopicPartition("clicks", 0): 18})
+    for _ in range(2):
+        row = query.plan()["clicks"]
+        assert (row.reason, row.binding_group) == (Reason.GROUP_UNREADABLE, "lake")
+    assert query.kafka.partition("clicks").log_start == 15
 
 
 def test_one_that_is_not_there_holds_the_topics_that_name_it(unread: Query) -> None:
